@@ -112,6 +112,17 @@ def make_locks(settings: Settings, store: Store) -> LockBackend:
     return RedisLocks(settings.redis_url or "", record)
 
 
+async def check_redis(settings: Settings) -> None:
+    """Raise an error if the Redis server of the settings does not answer, or refuses us."""
+    from ..redis.client import RedisServer
+
+    server = RedisServer(settings.redis_url or "")
+    try:
+        await server.check()
+    finally:
+        await server.close()
+
+
 def make_wakeups(settings: Settings) -> RedisWakeups | None:
     if not settings.redis_wakeups:
         return None

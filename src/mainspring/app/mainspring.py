@@ -169,8 +169,10 @@ class Mainspring:
         await self.close()
 
     def run(self, **settings: Unpack[SettingsOptions]) -> None:
-        """Run the roles of this process until SIGTERM or SIGINT, and log to standard error unless logging is set up. A
-        second signal stops at once and exits with 1."""
+        """Run the roles of this process until SIGTERM or SIGINT, and log to standard error unless logging is set up.
+
+        Exits with 2 if it cannot start, because the database cannot be reached within `start_timeout` or refuses, and
+        with 1 after a second signal, which stops at once."""
         if not self._runtime.run(settings):
             raise SystemExit(1)
 

@@ -10,7 +10,8 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..config.settings import SETTINGS, Settings
@@ -43,12 +44,14 @@ from ..core.queries.audit_lists import AuditLists
 from ..core.queries.job_lists import JobLists
 from ..core.queries.queries import Queries
 from ..core.store_clock import StoreClock
-from ..model.errors import StoreError
+from ..model.errors import StoreError, StoreUnavailable
 from ..model.job import JobSpec
 from ..model.store.messages import Audit, WorkerInfo
+from ..model.values.database_url import without_password
 from ..model.values.ids import random_id
 from ..version import VERSION
-from .adapters import announcing, make_locks, make_tracing, make_wakeups, traced
+from .adapters import announcing, check_redis, make_locks, make_tracing, make_wakeups, traced
+from .start_wait import StartWait
 
 if TYPE_CHECKING:
     from ..observe.metrics.server import MetricsServer
@@ -202,6 +205,16 @@ class Parts:
         heart, self.inline = self.inline, None
         if heart is not None:
             await heart.stop()
+
+    async def reach_redis(self, wait: StartWait) -> None:
+        """Wait for the server that keeps the locks. Wake-ups are hints: a start does not wait for them, but a server
+        that refuses us is an error."""
+        check = partial(check_redis, self._settings)
+        if self._settings.locks == "redis":
+            await wait.reach(without_password(self._settings.redis_url), check)
+        elif self._settings.redis_wakeups:
+            with suppress(StoreUnavailable):
+                await check()
 
     async def close_links(self) -> None:
         """Close the connections to anything but the store."""

@@ -28,6 +28,8 @@ LEFTOVER_PATIENCE = 0.5
 """Seconds that cancelled tasks and the default executor get to end."""
 REPEATED_SIGNAL = 0.5
 """Seconds within which a second signal counts as the first: it was sent to the process and to its group."""
+CANNOT_START = 2
+"""The exit code, as for bad input on the command line."""
 MESSAGE_PATIENCE = 0.5
 """Seconds for writing the last message, which nothing may be reading."""
 
@@ -95,6 +97,13 @@ def _end_process(seconds: float) -> None:
     os._exit(1)
 
 
+def cannot_start(error: Exception) -> SystemExit:
+    """The exit of a process that cannot start, after one line that says why."""
+    logging.getLogger("mainspring").debug("cannot start", exc_info=error)
+    _write_message(f"error: {' '.join(str(error).split())}\n")
+    return SystemExit(CANNOT_START)
+
+
 def _write_message(message: str) -> None:
     """Flushes the log first."""
     for handler in logging.getLogger().handlers:
@@ -104,14 +113,15 @@ def _write_message(message: str) -> None:
 
 
 async def serve(
-    start: Callable[[], Awaitable[None]],
+    start: Callable[[], Coroutine[Any, Any, None]],
     stop: Callable[[], Coroutine[Any, Any, None]],
     close: Callable[[], Awaitable[None]],
     stop_timeout: float,
 ) -> bool:
-    """Start, wait for a stop signal, drain, and return True; when a second signal comes, return False at once."""
+    """Start, wait for a stop signal, drain, and return True; when a second signal comes, return False at once. A stop
+    signal also ends a start that waits for its database."""
     with StopSignals(stop_timeout) as signals:
-        await start()
+        await _started(start, signals)
         await signals.first.wait()
         stopping = asyncio.create_task(stop())
         at_once = asyncio.create_task(signals.second.wait())
@@ -124,6 +134,19 @@ async def serve(
         await stopping
         await close()
         return True
+
+
+async def _started(start: Callable[[], Coroutine[Any, Any, None]], signals: StopSignals) -> None:
+    """Returns when the start is done or was given up because of a signal."""
+    starting = asyncio.create_task(start())
+    asked = asyncio.create_task(signals.first.wait())
+    await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait({starting})
+    if not starting.cancelled():
+        await starting
 
 
 def run_to_end(

@@ -19,7 +19,8 @@ from ..core.declaring.registry import Registry, module_names
 from ..core.engine.node import Node
 from ..core.ports import Clock, Store
 from ..core.views.events import Observer
-from ..model.errors import ConfigurationError
+from ..model.errors import ConfigurationError, StoreError
+from ..model.values.database_url import without_password
 from ..observe.dispatch import Dispatcher
 from ..observe.logs.lines import LogLines
 from ..observe.logs.setup import already_configured, configure_logging
@@ -30,7 +31,8 @@ from ..observe.pings.pings import Pings
 from ..version import VERSION
 from .adapters import SystemClock, database_of, logger_of, make_store, observers_of, provider_of, resources_of
 from .parts import Declarations, Parts, node_settings
-from .process import new_event_loop, run_to_end, serve
+from .process import cannot_start, new_event_loop, run_to_end, serve
+from .start_wait import StartWait
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -123,6 +125,13 @@ class Runtime:
             await parts.job_cache.declare(declared, update=parts.node is not None)
             parts.declared = revision
 
+    @property
+    def _address(self) -> str:
+        """Where the database is, safe to show."""
+        if self.given_store is None:
+            return without_password(self.settings.database_url)
+        return str(getattr(self.given_store, "name", type(self.given_store).__name__))
+
     def _make_store(self) -> Store:
         return make_store(self.settings, self.clock) if self.given_store is None else self.given_store
 
@@ -145,7 +154,9 @@ class Runtime:
         self._attach_observers()
         if not self.settings.enabled or (not self.registry.names and options.get("roles") is None):
             return
-        parts = await self.ready(declare=False)
+        wait = StartWait(self.settings.start_timeout, self.emit)
+        parts = await wait.reach(self._address, lambda: self.ready(declare=False))
+        await parts.reach_redis(wait)
         async with parts.turn():
             if parts.node is None:
                 try:
@@ -201,7 +212,10 @@ class Runtime:
             configure_logging(self.settings.log_format, self.settings.log_level)
         timeout = self.settings.stop_timeout
         new_loop = partial(new_event_loop, self.settings.uvloop)
-        return run_to_end(lambda: serve(lambda: self.start(options), self.stop, self.close, timeout), new_loop)
+        try:
+            return run_to_end(lambda: serve(lambda: self.start(options), self.stop, self.close, timeout), new_loop)
+        except (StoreError, ConfigurationError) as error:
+            raise cannot_start(error) from error
 
     # --- the HTTP interface -------------------------------------------------------------------------------
     @cached_property

@@ -94,6 +94,13 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         defaults.RETENTION_INTERVAL
     )
     wakeups: Annotated[bool, Setting(switch, "false: polling only")] = True
+    start_timeout: Annotated[
+        float,
+        Setting(
+            seconds(0.0, DAY),
+            "how long a start waits for a database that cannot be reached yet, in seconds; 0: not at all",
+        ),
+    ] = defaults.START_TIMEOUT
     stop_timeout: Annotated[float, Setting(seconds(0.1, DAY), "how long a stop may take in all, in seconds")] = (
         defaults.STOP_TIMEOUT
     )

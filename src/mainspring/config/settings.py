@@ -55,6 +55,7 @@ class SettingsOptions(TypedDict, total=False):
     fold_interval: _Seconds | None
     retention_interval: _Seconds | None
     wakeups: bool | None
+    start_timeout: _Seconds | None
     stop_timeout: _Seconds | None
     stop_reserve: _Seconds | None
     payload_limit: int | None

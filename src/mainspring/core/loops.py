@@ -67,7 +67,8 @@ class Outage:
 
 
 class NothingAsked(float):
-    """The delay that a step returns which did not ask the store: whether the store is back is not known then."""
+    """The delay that a step returns which did not ask the store for what it is there for: whether it works again is not
+    known then."""
 
 
 def inside_event_loop() -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import parse_qsl, urlencode
 
-from ..model.errors import ConfigurationError
+from ..model.errors import ConfigurationError, StoreUnavailable
+from ..model.values.database_url import without_password
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -38,6 +39,22 @@ class RedisServer:
             self._clients = {known: client for known, client in self._clients.items() if not known.is_closed()}
             self._clients[loop] = connect(self.url)
         return self._clients[loop]
+
+    async def check(self) -> None:
+        """Raise `StoreUnavailable` if the server does not answer, and `ConfigurationError` if it refuses us."""
+        from redis import AuthenticationError, RedisError
+        from redis import ConnectionError as Unreachable
+        from redis import TimeoutError as Unanswered
+
+        name = without_password(self.url)
+        try:
+            await self.client().ping()
+        except AuthenticationError as error:
+            raise ConfigurationError(f"redis_url: {name}: {error}; check user and password in the address") from error
+        except (Unreachable, Unanswered, OSError) as error:
+            raise StoreUnavailable(f"{name} cannot be reached: {error}") from error
+        except RedisError as error:
+            raise ConfigurationError(f"redis_url: {name}: {error}") from error
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}

@@ -27,7 +27,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 logger = logging.getLogger("mainspring")
 
-SETTINGS = ("roles", "queues", "exclude", "concurrency", "stop_timeout", "uvloop", "host", "port", "metrics_port")
+SETTINGS = (
+    *("roles", "queues", "exclude", "concurrency", "start_timeout", "stop_timeout"),
+    *("uvloop", "host", "port", "metrics_port"),
+)
 SCHEDULERS = 2
 """How many of several equal processes also schedule. With two, one may crash and no tick is late."""
 
@@ -40,6 +43,7 @@ def shared_options(command: Command) -> Command:
             click.option("--exclude", metavar="A,B", help="Leave the executions of these handlers alone."),
             click.option("--concurrency", metavar="N", help="Executions at once in each process (1 to 1000)."),
             click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many processes to run."),
+            click.option("--start-timeout", metavar="DURATION", help="How long to wait for the database, such as 60s."),
             click.option("--stop-timeout", metavar="DURATION", help="How long a stop may take in all, such as 30s."),
             click.option("--uvloop/--no-uvloop", default=None, help="The event loop; uvloop where it is installed."),
             click.option("--metrics-port", metavar="N", help="Serve /metrics there; each further process one above."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import click
 
 from ...app.mainspring import Mainspring
+from ...core.loops import Outage
 from ...core.monitoring.missed_runs import REASONS, MissedRuns
 from ...core.monitoring.watchdog import LateJob
 from ...core.render.entities import instant_text, missed_json
@@ -71,11 +73,13 @@ async def _keep_watching(app: Mainspring, seconds: float) -> bool:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     _log.info("watching every %g s", seconds)
+    outage = Outage("watch", app._runtime.emit)
     while not stop.is_set():
         try:
             content = not await app.monitoring.late()
+            outage.worked(time.monotonic())
         except (StoreError, OSError) as error:
-            _log.warning("cannot look: %s", error)
+            outage.failed(error, time.monotonic())
             content = False
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -17,7 +17,7 @@ from ...model.values.ids import Chance, first_id
 from ..cancelling import cancel_all, sweep_job
 from ..dependencies.joins import prune_joins
 from ..dependencies.links import LinkUpkeep
-from ..loops import Emit, Loop, one_by_one, stop_all
+from ..loops import Emit, Loop, NothingAsked, one_by_one, stop_all
 from ..ports import Clock, Store
 from ..rules import transitions
 from ..rules.retention import prune_rules, sparing_tenants
@@ -89,10 +89,10 @@ class Janitor:
         taken = BATCH
         while taken == BATCH:
             if (wait := self._trust.wait(await self._store.now())) > 0:
-                return wait
+                return NothingAsked(wait)
             expired = await self._store.expired(BATCH)
             if expired and (wait := self._trust.wait(await self._store.now())) > 0:
-                return wait  # this process was paused in between: its own heartbeat may just not have been sent yet
+                return NothingAsked(wait)  # this process was paused: its own heartbeat may not have been sent yet
             taken = await self._take_back(expired)
         return self._rescue_interval
 

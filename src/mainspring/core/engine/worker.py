@@ -417,9 +417,9 @@ class Worker:
             return NothingAsked(self._settings.poll_interval if self._draining else REPORT_INTERVAL * 4)
         self._notice_vanished()
         self._return_stale()
-        await self._check_cancels()
+        asked = await self._check_cancels()
         await self._write_reports(list(self._runs.values()))
-        return REPORT_INTERVAL
+        return REPORT_INTERVAL if asked else NothingAsked(REPORT_INTERVAL)
 
     def _notice_vanished(self) -> None:
         """A task that other code cancelled before its first step never returns."""
@@ -435,12 +435,15 @@ class Worker:
             self._estimate.add(waited)
             self._return_prefetched()
 
-    async def _check_cancels(self) -> None:
+    async def _check_cancels(self) -> bool:
+        """Returns whether the store was asked."""
         now = self._clock.monotonic()
-        if now - self._last_cancel_check >= CANCEL_CHECK_INTERVAL:
-            self._last_cancel_check = now
-            for id, reason in (await self._store.cancels(self._leases.info.id)).items():
-                self._cancel(id, reason)
+        if now - self._last_cancel_check < CANCEL_CHECK_INTERVAL:
+            return False
+        self._last_cancel_check = now
+        for id, reason in (await self._store.cancels(self._leases.info.id)).items():
+            self._cancel(id, reason)
+        return True
 
     async def _write_reports(self, runs: Sequence[Run]) -> None:
         """Progress, counters and log lines, fenced like an ending: a refused report means that the lease is lost."""

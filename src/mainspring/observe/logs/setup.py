@@ -9,6 +9,9 @@ import sys
 from .background import BackgroundHandler
 from .formats import ConsoleFormatter, JsonFormatter
 
+DRIVERS = ("psycopg", "pymongo", "redis")
+"""They log each failed try to connect; Mainspring logs the outage once."""
+
 
 def already_configured() -> bool:
     """Whether the application has set up its own logging."""
@@ -26,6 +29,8 @@ def configure_logging(log_format: str, level: str, process: int | None = None) -
     root.addHandler(handler)
     root.setLevel(logging.INFO if level == "DEBUG" else level)
     logging.getLogger("mainspring").setLevel(level)
+    for name in DRIVERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _coloured() -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+from concurrent.futures import Future
 from typing import NamedTuple
 
 from ....core.ports import Clock
@@ -52,8 +53,8 @@ class StoreThreads:
         threads = self._start()
         try:
             for thread in threads:
-                await asyncio.shield(asyncio.wrap_future(thread.ready))
-        except Exception:
+                await _done(thread.ready)
+        except BaseException:  # also if the caller no longer waits
             await self._stop(threads)
             raise
 
@@ -139,5 +140,12 @@ class StoreThreads:
 
 async def _stopped(thread: ConnectionThread) -> None:
     thread.mailbox.close()
-    await asyncio.shield(asyncio.wrap_future(thread.ended))
+    await _done(thread.ended)
     thread.join()
+
+
+async def _done(future: Future[None]) -> None:
+    """A caller that is cancelled leaves the future alone, and its error to those who still wait for it."""
+    here = asyncio.wrap_future(future)
+    here.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    await asyncio.shield(here)

@@ -1,0 +1,94 @@
+"""A server goes away for a while and comes back: every loop that noticed says so once, and once that it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mainspring import Mainspring
+from mainspring.app.adapters import SystemClock
+from mainspring.stores.sqlite import SqliteStore
+from tests.mongo_server import new_mongo
+from tests.servers import new_postgres
+from tests.support import DEADLINE, until
+
+QUICK = {
+    "heartbeat": 0.2,
+    "rescue_interval": 0.2,
+    "fold_interval": 0.2,
+    "poll_interval": 0.2,
+    "retention_interval": 0.2,
+}
+LOOPS = {
+    *("scheduler", "worker", "notes", "backfills", "heartbeat"),
+    *("follow-ups", "fan-outs", "rescue", "sweep", "retention"),
+}
+
+
+def a_server(kind: str, folder: Path) -> tuple[Any, Callable[[], object], Callable[[], object]]:
+    """A database that runs, and how it goes away and comes back."""
+    if kind == "postgres":
+        server = new_postgres()
+        server.start()
+        return server.new_database(), server.kill, server.start
+    if kind == "mongo":
+        mongo = new_mongo("standalone")
+        mongo.start()
+        return mongo.url() + "?serverSelectionTimeoutMS=300", mongo.kill, mongo.start
+    path = folder / "jobs.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    store = SqliteStore(path, SystemClock(), busy_timeout=0.2)
+    return store, lambda: other.execute("BEGIN IMMEDIATE"), lambda: other.execute("ROLLBACK")
+
+
+@pytest.mark.req("OPS-9", "REL-1")
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mongo"])
+async def test_an_outage_is_two_lines_of_each_loop_that_noticed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    database, go_away, come_back = a_server(kind, tmp_path)
+    app = Mainspring(database, lease=1.0, **QUICK)
+
+    @app.job("tick", cron="* * * * * *")
+    async def tick() -> None: ...
+
+    @app.job("long")
+    async def long() -> None:
+        await asyncio.sleep(DEADLINE)
+
+    caplog.set_level(logging.INFO)
+
+    def lines(event: str) -> Counter[str]:
+        return Counter(record.where for record in caplog.records if getattr(record, "event", "") == event)
+
+    async with asyncio.timeout(DEADLINE):
+        await app.start()
+        await app.enqueue("long")
+        await until(lambda: [each for each in caplog.records if getattr(each, "job", "") == "long"])
+        await asyncio.to_thread(go_away)
+        await until(lambda: {"scheduler", "worker", "heartbeat", "rescue"} <= lines("store_lost").keys())
+        await asyncio.sleep(2)  # the length of the outage, which outlasts the lease
+        await asyncio.to_thread(come_back)
+        lost = await until(lambda: (found := lines("store_lost")) == lines("recovered") and found)
+        assert set(lost.values()) == {1}, lost
+        assert lost.keys() <= LOOPS
+    others = [each for each in caplog.records if each.levelno >= logging.WARNING and not hasattr(each, "where")]
+    assert {each.event for each in others} <= {
+        "waiting_for_database",
+        "stale_lock_cleared",
+        "job_retry",
+        "job_skipped",
+        "write_refused",
+    }
+    assert not [each for each in caplog.records if each.exc_text]
+    await app.stop(1)
+    await app.close()
+    if not isinstance(database, str):
+        await database.close()
