@@ -180,8 +180,10 @@ class Store(LockBackend, Protocol):
         - A change to `pending` makes the row due `delay` seconds from the store's now and clears owner, lease, claim
           and progress. Keys and token stay.
         - A final change moves the row to history (unless `keep` is false) with `finished = at` and frees its keys.
-          Executions that a claim deferred because of those keys become due at once; those whose time is yet to come
-          do not. The ending counts in the statistics, an applied rescue as `rescued`.
+          Of the first 100 executions (by priority and id) that a claim deferred because of such a key, the first of
+          each lane becomes due at once: only one can get the key, and its own ending wakes the next. A staged row
+          that is due and ends passes its turn on: its running keys count as freed too. Executions whose time is yet
+          to come stay as they are. The ending counts in the statistics, an applied rescue as `rescued`.
 
         **Claim.** Future rows whose time has come become ready; then rows are claimed as `ClaimRequest` says: state
         running, the next token (`model.execution.next_token`), owner, lease = store now + lease, `claimed` = store now,

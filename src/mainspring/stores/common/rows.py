@@ -6,7 +6,7 @@ turns) are decided here, once, so that all stores agree on every field.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import TypeAlias, TypeVar
 
@@ -23,6 +23,7 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 BLOCKED_DEFER = 5.0  # seconds a staged row waits when its running key is held
+WAITERS_AT_ONCE = 100  # deferred rows that a freed key looks at, for the first of each lane
 LOG_LINES_KEPT = 1_000  # per execution; the oldest go first
 
 Candidate: TypeAlias = tuple[int, T]
@@ -146,6 +147,19 @@ def running_keys(row: ExecutionRow) -> ExecutionRow:
 def deferred(row: ExecutionRow, now: Micros) -> ExecutionRow:
     """A staged row whose running key is held: it is due again later, or as soon as the key is freed."""
     return replace(row, due=now + seconds_to_micros(BLOCKED_DEFER))
+
+
+def freed_keys(ended: Iterable[ExecutionRow], now: Micros) -> tuple[list[str], list[str]]:
+    """The unique and the overlap keys whose waiters wake when these rows end. A row that was due, but never claimed,
+    passes its turn at its running keys on."""
+    unique, overlap = set[str | None](), set[str | None]()
+    for row in ended:
+        unique.add(row.unique_key)
+        overlap.add(row.overlap_key)
+        if row.staged and row.due <= now:
+            unique.add(row.running_unique_key)
+            overlap.add(row.running_overlap_key)
+    return sorted(filter(None, unique)), sorted(filter(None, overlap))
 
 
 def picked(lanes: Mapping[str, Sequence[Candidate[T]]], turn: int) -> Iterator[T]:

@@ -19,7 +19,7 @@ from ...model.limits import Limit
 from ...model.store.messages import Blocked, ClaimRequest
 from ...model.time.instants import Micros, seconds_to_micros
 from ..common.limits import next_tag
-from ..common.rows import claimed, deferred, picked
+from ..common.rows import WAITERS_AT_ONCE, claimed, deferred, freed_keys, picked
 from .limits import Limits
 from .sorted_queue import SortedQueue
 from .wait_lines import QueuePlace
@@ -115,14 +115,24 @@ class LiveTable:
         return None if key is None else self._overlap.get(key)
 
     def free(self, ended: ExecutionRow, now: Micros) -> None:
-        """Make rows due at once that a claim deferred because of the keys of this row."""
-        for id in sorted(self._deferred):
-            row = self._rows[id]
-            if row.due > now and _waits_for(row, ended):
-                self._future.remove((row.due, id))
-                self._rows[id] = replace(row, due=now)
-                self._future.add((now, id))
-                self._deferred.discard(id)
+        """Make rows due at once that a claim deferred because of the keys of this row: the first of each lane."""
+        for waiters in self._waiters(ended, now):
+            first = {_lane(row): row for row in reversed(waiters[:WAITERS_AT_ONCE])}
+            for row in first.values():
+                if row.due > now:
+                    self._future.remove((row.due, row.id))
+                    self._rows[row.id] = replace(row, due=now)
+                    self._future.add((now, row.id))
+                    self._deferred.discard(row.id)
+
+    def _waiters(self, ended: ExecutionRow, now: Micros) -> Iterator[list[ExecutionRow]]:
+        """The rows that a claim deferred because of each freed key, in the order of their turns."""
+        deferred = sorted(map(self._rows.__getitem__, self._deferred), key=lambda row: (-row.priority, row.id))
+        unique, overlap = freed_keys([ended], now)
+        for key in unique:
+            yield [row for row in deferred if row.running_unique_key == key]
+        for key in overlap:
+            yield [row for row in deferred if row.running_overlap_key == key]
 
     def promote(self, now: Micros) -> Micros | None:
         """Make parked rows with room, and future rows whose time has come, ready. Returns the next such instant."""
@@ -247,11 +257,6 @@ class LiveTable:
 
 def _lane(row: ExecutionRow) -> Lane:
     return Lane(row.queue, row.handler, row.alone, row.share is not None)
-
-
-def _waits_for(row: ExecutionRow, ended: ExecutionRow) -> bool:
-    unique = row.running_unique_key is not None and row.running_unique_key == ended.unique_key
-    return unique or (row.running_overlap_key is not None and row.running_overlap_key == ended.overlap_key)
 
 
 class Shares:

@@ -158,8 +158,8 @@ CREATE INDEX live_pending ON mainspring.live (job_key, id) WHERE phase < 2;
 CREATE INDEX live_active ON mainspring.live (job_key, id) WHERE phase >= 2;
 CREATE UNIQUE INDEX live_unique ON mainspring.live (unique_key) WHERE unique_key IS NOT NULL;
 CREATE UNIQUE INDEX live_overlap ON mainspring.live (overlap_key) WHERE overlap_key IS NOT NULL;
-CREATE INDEX live_blocked_unique ON mainspring.live (running_unique_key) WHERE blocked;
-CREATE INDEX live_blocked_overlap ON mainspring.live (running_overlap_key) WHERE blocked;
+CREATE INDEX live_blocked_unique ON mainspring.live (running_unique_key, priority DESC, id) WHERE blocked;
+CREATE INDEX live_blocked_overlap ON mainspring.live (running_overlap_key, priority DESC, id) WHERE blocked;
 -- For reports by the start, together with live_active.
 CREATE INDEX live_begun ON mainspring.live (to_timestamp(started::double precision / 1000000))
     WHERE phase < 2 AND started IS NOT NULL;

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change
-from ...common.rows import change_delta, fits, settled
+from ...common.rows import WAITERS_AT_ONCE, change_delta, fits, freed_keys, settled
 from ..limits.limits import leave_slots, recheck_soon
 from ..transaction import Transaction, as_json
 from .rows import history_row, live_change
@@ -89,13 +89,11 @@ class _SettleBatch:
 
 
 def free_keys(tx: Transaction, ended: Sequence[ExecutionRow]) -> None:
-    """Make rows ready that a claim deferred because of these rows' keys."""
-    unique = [row.unique_key for row in ended if row.unique_key is not None]
-    overlap = [row.overlap_key for row in ended if row.overlap_key is not None]
-    freed = 0
-    if unique:
-        freed += tx.run("unblock_unique", tx.now, as_json(unique))
-    if overlap:
-        freed += tx.run("unblock_overlap", tx.now, as_json(overlap))
-    if freed:
-        tx.topics.add(Topic.WORK)
+    """Make rows ready that a claim deferred because of these rows' keys: the first of each lane."""
+    for kind, keys in zip(("unique", "overlap"), freed_keys(ended, tx.now), strict=True):
+        if keys:
+            for (key,) in tx.rows(f"waited_{kind}", as_json(keys)):
+                waiters = tx.rows(f"waiters_{kind}", key, WAITERS_AT_ONCE)
+                first_of_lanes = {lane: seq for seq, lane in reversed(waiters)}
+                tx.run("unblock", tx.now, as_json(list(first_of_lanes.values())))
+                tx.topics.add(Topic.WORK)

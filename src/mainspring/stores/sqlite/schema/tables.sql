@@ -188,8 +188,10 @@ CREATE INDEX mainspring_live_job ON mainspring_live (job_id, id);
 CREATE INDEX mainspring_live_parent ON mainspring_live (parent_id, phase) WHERE parent_id IS NOT NULL;
 CREATE UNIQUE INDEX mainspring_live_unique ON mainspring_live (unique_key) WHERE unique_key IS NOT NULL;
 CREATE UNIQUE INDEX mainspring_live_overlap ON mainspring_live (overlap_key) WHERE overlap_key IS NOT NULL;
-CREATE INDEX mainspring_live_blocked_unique ON mainspring_live (running_unique_key) WHERE blocked = 1;
-CREATE INDEX mainspring_live_blocked_overlap ON mainspring_live (running_overlap_key) WHERE blocked = 1;
+CREATE INDEX mainspring_live_blocked_unique ON mainspring_live (running_unique_key, priority DESC, id)
+    WHERE blocked = 1;
+CREATE INDEX mainspring_live_blocked_overlap ON mainspring_live (running_overlap_key, priority DESC, id)
+    WHERE blocked = 1;
 CREATE INDEX mainspring_live_begun ON mainspring_live (started) WHERE phase IN (0, 1, 4) AND started IS NOT NULL;
 CREATE INDEX mainspring_live_cancel ON mainspring_live (id) WHERE cancel_requested IS NOT NULL;
 

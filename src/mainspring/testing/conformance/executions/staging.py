@@ -183,14 +183,43 @@ class FreedKeys(StoreSuite):
         assert (await world.get(waiter.id)).due == deferred_to
         assert ids(await world.claim()) == [waiter.id]
 
-    async def test_of_several_waiters_one_gets_the_key(self, world: World) -> None:
+    @pytest.mark.req("ENQ-4")
+    async def test_an_ending_wakes_one_of_several_waiters(self, world: World) -> None:
+        """The others stay deferred: 200 executions behind one key do not try 200 times each."""
+        running = await world.running(unique_key="runs")
+        batch = [world.execution(running_unique_key="runs", staged=True) for _ in range(4)]
+        urgent = world.execution(running_unique_key="runs", staged=True, priority=5)
+        await world.add(*batch, urgent)
+        assert len((await world.exchange()).blocked) == 5
+        for next_one in (urgent, *batch):
+            answer = await world.exchange(world.change(running))
+            assert (ids(answer.claimed), answer.blocked) == ([next_one.id], ())
+            [running] = answer.claimed
+
+    async def test_an_ending_wakes_the_first_waiter_of_each_lane(self, world: World) -> None:
+        """A waiter that no worker takes must not hold up those of other queues, nor one that runs alone."""
+        holder = await world.running(overlap_key="job")
+        waits = {"running_overlap_key": "job", "staged": True}
+        batch = [world.execution(**waits, **own) for own in ({}, {}, {"queue": "slow"}, {"queue": "slow"})]
+        exclusive = [world.execution(**waits, alone=True) for _ in range(2)]
+        shared = [world.execution(**waits, share="acme") for _ in range(2)]
+        await world.add(*batch, *exclusive, *shared)
+        assert len((await world.exchange()).blocked) == 6
+        assert len([b for _ in exclusive for b in (await world.exchange(alone=True)).blocked]) == 2
+        world.clock.advance(1)
+        assert await world.settle(holder)
+        due = {row.id for row in (*batch, *exclusive, *shared) if (await world.get(row.id)).due == world.now}
+        assert due == {batch[0].id, batch[2].id, exclusive[0].id, shared[0].id}
+
+    async def test_a_waiter_that_ends_before_it_was_claimed_passes_its_turn_on(self, world: World) -> None:
         holder = await world.running(unique_key="runs")
-        batch = [world.execution(running_unique_key="runs", staged=True) for _ in range(3)]
-        await world.add(*batch)
-        assert len((await world.exchange()).blocked) == 3
-        answer = await world.exchange(world.change(holder))
-        assert ids(answer.claimed) == [batch[0].id]
-        assert [blocked.holder for blocked in answer.blocked] == [batch[0].id] * 2
+        first, second = (world.execution(running_unique_key="runs", staged=True) for _ in range(2))
+        await world.add(first, second)
+        assert len((await world.exchange()).blocked) == 2
+        world.clock.advance(1)
+        assert await world.settle(holder)
+        assert await world.settle(await world.get(first.id), State.CANCELLED)
+        assert ids(await world.claim()) == [second.id]
 
     async def test_going_back_to_pending_frees_nothing(self, world: World) -> None:
         holder = await world.running(unique_key="runs")

@@ -72,8 +72,11 @@ BEGIN
             coalesce(batch.failures[e.n], 0)
         FROM summed s LEFT JOIN ended e ON e.n = s.newest
     )
-    SELECT array_agg(g.n), array_agg(g.unique_key) FILTER (WHERE g.unique_key IS NOT NULL),
-        array_agg(g.overlap_key) FILTER (WHERE g.overlap_key IS NOT NULL),
+    SELECT array_agg(g.n),
+        array_agg(g.unique_key) FILTER (WHERE g.unique_key IS NOT NULL)
+            || array_agg(g.running_unique_key) FILTER (WHERE g.staged AND g.due <= now),  -- it passes its turn on
+        array_agg(g.overlap_key) FILTER (WHERE g.overlap_key IS NOT NULL)
+            || array_agg(g.running_overlap_key) FILTER (WHERE g.staged AND g.due <= now),
         array_agg(g.id) FILTER (WHERE batch.flags[g.n] & 6 = 4),
         array_agg(g.limits) FILTER (WHERE g.limits IS NOT NULL AND g.phase = 2),
         array_agg(g.parked) FILTER (WHERE g.parked IS NOT NULL)
