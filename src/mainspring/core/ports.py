@@ -180,7 +180,7 @@ class Store(LockBackend, Protocol):
         - A change to `pending` makes the row due `delay` seconds from the store's now and clears owner, lease, claim
           and progress. Keys and token stay.
         - A final change moves the row to history (unless `keep` is false) with `finished = at` and frees its keys.
-          Of the first 100 executions (by priority and id) that a claim deferred because of such a key, the first of
+          Of the first 20 executions (by priority and id) that a claim deferred because of such a key, the first of
           each lane becomes due at once: only one can get the key, and its own ending wakes the next. A staged row
           that is due and ends passes its turn on: its running keys count as freed too. Executions whose time is yet
           to come stay as they are. The ending counts in the statistics, an applied rescue as `rescued`.

@@ -23,7 +23,7 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 BLOCKED_DEFER = 5.0  # seconds a staged row waits when its running key is held
-WAITERS_AT_ONCE = 100  # deferred rows that a freed key looks at, for the first of each lane
+WAITERS_AT_ONCE = 20  # deferred rows that a freed key looks at, for the first of each lane
 LOG_LINES_KEPT = 1_000  # per execution; the oldest go first
 
 Candidate: TypeAlias = tuple[int, T]

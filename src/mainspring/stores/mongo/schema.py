@@ -66,7 +66,7 @@ INDEXES = (
     ),
     _executions("future", ("due", 1), only={"future": True}),
     _executions("lease", ("lease", 1), only={"state": "running"}),
-    _executions("waiters", ("waits_for", 1), ("priority", -1), ("tag", 1), ("_id", 1), only={"waits_for": _EXISTS}),
+    _executions("waiters", ("waits_for", 1), ("priority", -1), ("_id", 1), only={"waits_for": _EXISTS}),
     _executions(
         "wait_lines",
         *(("wait_line", 1), ("priority", -1), ("place", 1), ("_id", 1)),

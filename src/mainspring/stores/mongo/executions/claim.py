@@ -99,7 +99,7 @@ async def ready_candidates(
     request only woken rows are made ready."""
     woken = request is not None and db.is_recheck_expected() and bool(await recheck_parked(db))
     found = await find_candidates(db, request, most, waiters=bool(freed))
-    if (found.waiters or may_disturb(db, freed)) and (wakes := await wake_freed(db, freed)):
+    if (found.waiters or may_disturb(db, freed)) and (wakes := await wake_freed(db, freed, found.now)):
         woken = True
         if wakes.fair and not wakes.disturbed and not found.has_due_recheck():
             await promote(db, found.now)  # gives them their tags now, which saves another query
@@ -130,18 +130,14 @@ async def _claim_chosen(
     limited = LimitedClaim(db, request, found.now)
     kinds = groupby((id for id in ids if id in apart), key=lambda id: (id in found.limited, id in found.staged))
     for (is_limited, is_staged), group in kinds:
+        if not is_limited:
+            claimed, blocked = await claim_staged(db, request, list(group), found.now)
+            rows += claimed
+            answer.blocked += blocked
+            continue
         # Staged rows one by one: the outcome of one decides how much capacity those after it have.
         for batch in [[id] for id in group] if is_staged else [list(group)]:
-            if is_limited:
-                await limited.claim(batch)
-                continue
-            match await claim_staged(db, request, batch[0]):
-                case Blocked() as blocked:
-                    answer.blocked.append(blocked)
-                case ExecutionRow() as row:
-                    rows.append(row)
-                case None:
-                    pass
+            await limited.claim(batch)
     by_id = {row.id: row for row in (*rows, *limited.rows)}
     answer.rows += [by_id[id] for id in ids if id in by_id]
     answer.blocked += limited.blocked

@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from bson import ObjectId
-from pymongo import UpdateOne
 
 from ....model.execution import ExecutionRow
 from ....model.limits import Limit, decode_limits
@@ -24,12 +22,11 @@ from ....model.store.messages import Blocked, ClaimRequest
 from ....model.time.instants import Micros
 from ...common.limits import limits_before
 from ..connection.database import Database
-from ..connection.errors import Refused, Unsure
 from ..documents import Document
 from ..limits.buckets import give_back, take_tokens
 from ..limits.capacity import Capacity, read_capacity
 from ..limits.parking import PARKING_FIELDS, FullRow, park, pass_on
-from .claim_update import READY, claim_stages, claimed_by, defer, key_holder, trade_keys
+from .claim_update import READY, TRADE_KEYS, Stages, claim_each, defer, key_holders
 
 _TRIES = 5
 _FIELDS = {"limits": 1, "staged": 1, "running_unique_key": 1, "running_overlap_key": 1, **PARKING_FIELDS}
@@ -82,8 +79,9 @@ class LimitedClaim(msgspec.Struct):
         chosen, full = _share_out(rows, capacity)
         again: list[str] = []
         free: list[ClaimableRow] = []
+        held = await key_holders(self.db, [row.doc for row in chosen if row.doc.get("staged")])
         for row in chosen:
-            if row.doc.get("staged") and await key_holder(self.db, row.doc) is not None:
+            if row.id in held:
                 again += await self._defer(row.doc)
             else:
                 free.append(row)
@@ -98,10 +96,10 @@ class LimitedClaim(msgspec.Struct):
 
     async def _defer(self, doc: Document) -> list[str]:
         """Returns the row if its key has been freed meanwhile. Other rows get the capacity that it cannot use."""
-        blocked = await defer(self.db, doc)
-        if blocked is None:
-            return [doc["_id"]]
-        self.blocked.append(blocked)
+        blocked, free = await defer(self.db, [doc["_id"]], self.now)
+        if not blocked:
+            return free
+        self.blocked += blocked
         limits = decode_limits(doc["limits"])
         capacity = await read_capacity(self.db, limits, self.now)
         self.woken = await pass_on(self.db, [capacity.of(limit) for limit in limits]) > 0 or self.woken
@@ -112,7 +110,8 @@ class LimitedClaim(msgspec.Struct):
         paid = await self._pay(chosen)
         if not paid:
             return [row.id for row in chosen]
-        claimed, refused = await self._update(paid)
+        taking = {row.id: self._stages(row) for row in paid}
+        claimed, refused = await claim_each(self.db, self.request, taking, self.db.executions)
         self.rows += claimed
         claimed_ids = {row.id for row in claimed}
         await self._give_back(Counter(t.key for row in paid if row.id not in claimed_ids for t in row.tokens))
@@ -146,27 +145,9 @@ class LimitedClaim(msgspec.Struct):
             if count:
                 await give_back(self.db, key, count)
 
-    async def _update(self, chosen: Sequence[ClaimableRow]) -> tuple[list[ExecutionRow], dict[str, str]]:
-        """The rows that were claimed, and the others by id with the index that refused them."""
-        stamp = ObjectId()
-        refused: dict[str, str] = {}
-        try:
-            await self.db.executions.bulk_write([self._write(row, stamp) for row in chosen])
-        except Refused as refusal:
-            refused = {chosen[n].id: field for n, field in refusal.fields.items()}
-        except Unsure:
-            pass  # the stamps tell
-        rows = {row.id: row for row in await claimed_by(self.db, [row.id for row in chosen], stamp)}
-        return [rows[row.id] for row in chosen if row.id in rows], refused
-
-    def _write(self, row: ClaimableRow, stamp: ObjectId) -> UpdateOne:
-        stages = [
-            *claim_stages(self.db, self.request, stamp),
-            {"$set": {"slots": {"$literal": row.slots}}},
-            {"$unset": ["last_wait_line", "place"]},
-            *(trade_keys() if row.doc.get("staged") else ()),
-        ]
-        return UpdateOne({"_id": row.id, **READY}, stages)
+    def _stages(self, row: ClaimableRow) -> Stages:
+        slots: Stages = [{"$set": {"slots": {"$literal": row.slots}}}, {"$unset": ["last_wait_line", "place"]}]
+        return [*slots, *TRADE_KEYS] if row.doc.get("staged") else slots
 
 
 def _share_out(rows: Sequence[Document], capacity: Capacity) -> tuple[list[ClaimableRow], list[FullRow]]:

@@ -1,28 +1,31 @@
 """Claiming chosen rows: what a claim does to a row, the claim of plain rows, and that of staged ones.
 
-Plain rows are one update for all of them. Staged rows, which trade their keys when they are first claimed, are claimed
-one by one: the unique index refuses a row whose running key is held, and that row is deferred.
+Plain rows are one update for all of them. Staged rows trade their keys when they are first claimed: each has an update
+of its own in one command, and the unique index refuses those whose running key is held. They are deferred together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bson import ObjectId
-from pymongo import ReturnDocument
+from pymongo import ReturnDocument, UpdateOne
 
 from ....model.execution import ExecutionRow, next_token
 from ....model.store.messages import Blocked, ClaimRequest
+from ....model.time.instants import Micros, seconds_to_micros
 from ...common.rows import BLOCKED_DEFER
+from ..connection.bulk import value_by_id
+from ..connection.collection import Collection
 from ..connection.database import Database, later
 from ..connection.errors import Refused, Unsure
 from ..documents import Document, execution_of
 from ..limits.waking import waited_keys, wake_deferred
-from .insert import overlap_holder, unique_holder
 
 _KEY_TRIES = 5
 READY = {"ready": {"$exists": True}}
+Stages = Sequence[Mapping[str, Any]]
 
 
 def claim_stages(db: Database, request: ClaimRequest, stamp: ObjectId) -> list[dict[str, Any]]:
@@ -51,6 +54,13 @@ def _since_creation(now: Any) -> Any:
     return {"$cond": [same, {"$max": [now, "$created"]}, now]}
 
 
+TRADE_KEYS: Stages = (
+    {"$set": {name: {"$ifNull": [f"$running_{name}", "$$REMOVE"]} for name in ("unique_key", "overlap_key")}},
+    {"$unset": ["staged"]},
+)
+"""The running keys replace those that the row waited under."""
+
+
 async def claim_plain(db: Database, request: ClaimRequest, ids: Sequence[str]) -> list[ExecutionRow]:
     """Rows that another process has claimed meanwhile are left out."""
     stamp = ObjectId()
@@ -67,59 +77,90 @@ async def claimed_by(db: Database, ids: Sequence[str], stamp: ObjectId) -> list[
     return [execution_of(doc) for doc in await db.executions.find({"_id": {"$in": list(ids)}, "claim": stamp})]
 
 
-# --- staged rows ----------------------------------------------------------------------------------------------------
+# --- rows that take something when they are claimed -----------------------------------------------------------------
 
 
-async def claim_staged(db: Database, request: ClaimRequest, id: str) -> ExecutionRow | Blocked | None:
-    """None for a row that another process has claimed."""
+async def claim_each(
+    db: Database, request: ClaimRequest, taking: Mapping[str, Stages], collection: Collection
+) -> tuple[list[ExecutionRow], dict[str, str]]:
+    """Claim these rows, each with stages of its own, in the order given. Returns the claimed ones, and those that a
+    unique index refused: id to the first field of the index."""
+    stamp, ids = ObjectId(), list(taking)
+    stages = claim_stages(db, request, stamp)
+    refused: dict[str, str] = {}
+    try:
+        if len(ids) == 1:
+            only, update = {"_id": ids[0], **READY}, [*stages, *taking[ids[0]]]
+            doc = await collection.find_one_and_update(only, update, return_document=ReturnDocument.AFTER)
+            return ([] if doc is None else [execution_of(doc)]), {}
+        await collection.bulk_write([UpdateOne({"_id": id, **READY}, [*stages, *own]) for id, own in taking.items()])
+    except Refused as refusal:
+        refused = {ids[n]: field for n, field in refusal.fields.items()}
+    except Unsure:
+        pass  # the stamps tell
+    if len(refused) == len(ids):
+        return [], refused
+    rows = {row.id: row for row in await claimed_by(db, ids, stamp)}
+    return [rows[id] for id in ids if id in rows], refused
+
+
+async def claim_staged(
+    db: Database, request: ClaimRequest, ids: Sequence[str], now: Micros
+) -> tuple[list[ExecutionRow], list[Blocked]]:
+    """Rows that another process has claimed meanwhile are in neither list."""
+    rows: list[ExecutionRow] = []
+    blocked: list[Blocked] = []
+    left = list(ids)
     for _ in range(_KEY_TRIES):
-        stages = [*claim_stages(db, request, ObjectId()), *trade_keys()]
-        try:
-            row = await db.claims.find_one_and_update(
-                {"_id": id, **READY}, stages, return_document=ReturnDocument.AFTER
-            )
-            return None if row is None else execution_of(row)
-        except Refused:
-            row = await db.executions.find_one({"_id": id, **READY})
-        if row is None:
-            return None
-        blocked = await defer(db, row)
-        if blocked is not None:
-            return blocked
-    return None
+        if left:
+            claimed, refused = await claim_each(db, request, dict.fromkeys(left, TRADE_KEYS), db.claims)
+            rows += claimed
+            deferred, left = await defer(db, list(refused), now) if refused else ([], [])
+            blocked += deferred
+    return rows, blocked
 
 
-def trade_keys() -> list[dict[str, Any]]:
-    """The running keys replace those that the row waited under."""
-    keys = {name: {"$ifNull": [f"$running_{name}", "$$REMOVE"]} for name in ("unique_key", "overlap_key")}
-    return [{"$set": keys}, {"$unset": ["staged"]}]
+async def defer(db: Database, ids: Sequence[str], now: Micros) -> tuple[list[Blocked], list[str]]:
+    """Defer rows whose running keys are held. Returns these, and the others that are still ready."""
+    docs = {doc["_id"]: doc for doc in await db.executions.find({"_id": {"$in": ids}, **READY})}
+    holders = await key_holders(db, docs.values())
+    keys = {id: waited_keys(*running_keys(docs[id])) for id in ids if id in holders}
+    if not keys:
+        return [], [id for id in ids if id in docs]
+    due = now + seconds_to_micros(BLOCKED_DEFER)
+    fields = {"due": due, "future": True, "waits_for": value_by_id(keys)}
+    ready = {"_id": {"$in": list(keys)}, **READY}
+    change: Stages = [{"$set": fields}, {"$unset": ["ready", "tag"]}]
+    done = (await db.claims.update_many(ready, change)).modified_count
+    if done < len(keys):  # another process has claimed or changed some of them
+        there = {"_id": {"$in": list(keys)}, "future": True, "due": due}
+        keys = {doc["_id"]: keys[doc["_id"]] for doc in await db.executions.find(there, {"_id": 1})}
+    held = await key_holders(db, [docs[id] for id in keys])
+    # Holders may have ended before they could see that a row waits.
+    await wake_deferred(db, [key for id, names in keys.items() if id not in held for key in names])
+    rows = {id: execution_of({**docs[id], "due": due}) for id in keys}
+    return [Blocked(rows[id], holders[id]) for id in keys], [id for id in ids if id in docs and id not in holders]
 
 
-async def defer(db: Database, row: Document) -> Blocked | None:
-    """Defer a row whose running key is held. None when the key has been freed, or the row is no longer ready."""
-    holder = await key_holder(db, row)
-    if holder is None:
-        return None
-    keys = waited_keys(*_running_keys(row))
-    fields = {"due": later(db.time, BLOCKED_DEFER), "future": True, "waits_for": {"$literal": keys}}
-    deferred = await db.claims.find_one_and_update(
-        {"_id": row["_id"], **READY},
-        [{"$set": fields}, {"$unset": ["ready", "tag"]}],
-        return_document=ReturnDocument.AFTER,
-    )
-    if deferred is None:
-        return None
-    if await key_holder(db, row) is None:  # it ended before it could see that a row waits
-        await wake_deferred(db, keys)
-    return Blocked(execution_of(deferred), holder)
+async def key_holders(db: Database, rows: Iterable[Document]) -> dict[str, str]:
+    """The ids of those of these rows whose running keys other rows hold, each with the holder."""
+    wanted = {doc["_id"]: running_keys(doc) for doc in rows}
+    unique = [key for key, _ in wanted.values() if key is not None]
+    overlap = [key for _, key in wanted.values() if key is not None]
+    if not unique and not overlap:
+        return {}
+    either = [{"live": True, "unique_key": {"$in": unique}}, {"live": True, "overlap_key": {"$in": overlap}}]
+    found = await db.executions.find({"$or": either}, {"unique_key": 1, "overlap_key": 1})
+    by_unique = {doc.get("unique_key"): doc["_id"] for doc in found}
+    by_overlap = {doc.get("overlap_key"): doc["_id"] for doc in found}
+    holders: dict[str, str] = {}
+    for id, (key, overlap_key) in wanted.items():
+        both = (by_unique.get(key) if key else None, by_overlap.get(overlap_key) if overlap_key else None)
+        holder = next((one for one in both if one not in (None, id)), None)
+        if holder is not None:
+            holders[id] = holder
+    return holders
 
 
-async def key_holder(db: Database, row: Document) -> str | None:
-    """The id of another row that holds one of the running keys of this row."""
-    unique, overlap = _running_keys(row)
-    holders = (await unique_holder(db, unique), await overlap_holder(db, overlap))
-    return next((holder for holder in holders if holder not in (None, row["_id"])), None)
-
-
-def _running_keys(row: Document) -> tuple[str | None, str | None]:
+def running_keys(row: Document) -> tuple[str | None, str | None]:
     return row.get("running_unique_key"), row.get("running_overlap_key")

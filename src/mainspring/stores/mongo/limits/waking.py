@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....model.execution import State
@@ -17,15 +17,17 @@ from ....model.limits import Limit
 from ....model.store.messages import Change
 from ....model.time.instants import Micros
 from ...common.limits import Wait, WaitKind, keys_of
+from ...common.rows import WAITERS_AT_ONCE
 from ..connection.bulk import value_by_id
 from ..connection.database import Database
 from ..connection.errors import repeated
-from ..documents import DUE_NOW, READY_LANE
+from ..documents import DUE_NOW, READY_LANE, Document
 from .capacity import read_capacity
 from .turns import READY, SHARE_FIELDS, next_turns, ready_entrant
 from .wait_lines import is_fair, limit_of, waited, wake_lines
 
 _PROMOTED_AT_ONCE = 1_000
+_KEYS, _RUNNING_KEYS = ("unique_key", "overlap_key"), ("running_unique_key", "running_overlap_key")
 _KINDS: tuple[WaitKind, ...] = ("slot", "token")
 
 
@@ -64,17 +66,19 @@ def may_disturb(db: Database, changes: Sequence[Change]) -> bool:
     return db.knows_limits and any(change.expect is State.PENDING for change in changes)
 
 
-async def wake_freed(db: Database, changes: Sequence[Change]) -> Freed:
+async def wake_freed(db: Database, changes: Sequence[Change], now: Micros) -> Freed:
     """Wake the rows that wait for keys of rows that have ended, or for slots of rows that ran."""
     ended = {change.id for change in changes if change.to.final}
     ran = {change.id for change in changes if change.expect is State.RUNNING}
-    fields = {"unique_key": 1, "overlap_key": 1, "limits": 1, "last_wait_line": 1}
+    fields = dict.fromkeys((*_KEYS, *_RUNNING_KEYS, "staged", "due", "limits", "last_wait_line"), 1)
     slots: Counter[str] = Counter()
     keys: list[str] = []
     disturbed: dict[str, str] = {}
     for doc in await db.executions.find({"_id": {"$in": [change.id for change in changes]}}, fields):
         if doc["_id"] in ended:
-            keys += waited_keys(doc.get("unique_key"), doc.get("overlap_key"))
+            keys += waited_keys(*map(doc.get, _KEYS))
+            if doc.get("staged") and doc["due"] <= now:  # it passes its turn on
+                keys += waited_keys(*map(doc.get, _RUNNING_KEYS))
         if doc["_id"] in ran and "limits" in doc:
             slots.update(keys_of(doc["limits"]))
         if doc["_id"] not in ran and "last_wait_line" in doc:
@@ -115,10 +119,26 @@ def waited_keys(unique: str | None, overlap: str | None) -> list[str]:
 
 
 async def wake_deferred(db: Database, keys: Sequence[str]) -> int:
-    """Make rows that a claim deferred because of one of these keys due at once, unless they are due already."""
-    if not keys:
-        return 0
+    """Make rows that a claim deferred because of these keys due at once: of the first that wait for a key, the first of
+    each lane."""
+    woken, left = 0, list(keys)
+    while left:
+        page = {"sort": {"priority": -1, "_id": 1}, "limit": WAITERS_AT_ONCE * len(left)}
+        waiters = await db.executions.find({"waits_for": {"$in": left}}, {"waits_for": 1, **SHARE_FIELDS}, **page)
+        by_key = {key: [doc for doc in waiters if key in doc["waits_for"]][:WAITERS_AT_ONCE] for key in left}
+        ids = [id for rows in by_key.values() for id in _first_of_lanes(rows)]
+        woken += await _wake(db, ids) if ids else 0
+        # The rows of one key may have filled the page: the keys without any are looked at again.
+        left = [key for key in left if not by_key[key]] if len(waiters) == page["limit"] else []
+    return woken
+
+
+def _first_of_lanes(waiters: Sequence[Document]) -> Iterable[str]:
+    return {(doc["lane"], doc.get("alone"), "share" in doc): doc["_id"] for doc in reversed(waiters)}.values()
+
+
+async def _wake(db: Database, ids: Sequence[str]) -> int:
     now = db.time.now()
-    waiting = {"waits_for": {"$in": keys}, "future": True, "$expr": {"$gt": ["$due", now]}}
+    waiting = {"_id": {"$in": ids}, "waits_for": {"$exists": True}, "$expr": {"$gt": ["$due", now]}}
     due: list[dict[str, Any]] = [{"$unset": ["waits_for"]}, {"$set": {"due": now, **DUE_NOW}}]
     return int((await repeated(lambda: db.claims.update_many(waiting, due))).modified_count)
