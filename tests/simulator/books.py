@@ -21,6 +21,7 @@ CLOCK_SLACK = 20 * SECOND
 replies are lost and endings sent again. Wall clocks of nodes are off by much more."""
 
 LONG_AGO = 60.0
+WAITERS_AT_ONCE = 20
 
 
 class Books:
@@ -107,7 +108,8 @@ class Books:
         self._check_company(row)
 
     def let_go(self, row: Row) -> None:
-        """The row gives up its keys: it ended, or is about to switch them. Who waits for one is due at once."""
+        """The row gives up its keys: it ended, or is about to switch them. Of those that wait for one, the first of
+        each lane is due at once. A row that was due and ends before it was claimed passes its turn on."""
         for key, held in ((row.unique, self.unique), (row.overlap, self.overlap)):
             if key is not None:
                 held.pop(key, None)
@@ -115,9 +117,14 @@ class Books:
             return
         self._live.pop(row.id, None)
         now = self.clock.now()
-        for other in self._live.values():
-            if other.deferred and other.due > now and _waits(other, row):
-                other.due = now
+        passes = row.staged and row.due <= now
+        waiting = [other for other in self._live.values() if other.deferred and other.due > now]
+        for kind in ("unique", "overlap"):
+            for key in {getattr(row, kind), getattr(row, f"running_{kind}") if passes else None} - {None}:
+                mine = [other for other in waiting if getattr(other, f"running_{kind}") == key]
+                first = sorted(mine, key=lambda other: (-other.given.priority, other.id))[:WAITERS_AT_ONCE]
+                for other in {each.lane: each for each in reversed(first)}.values():
+                    other.due = now
 
     def _check_company(self, row: Row) -> None:
         """Without looking at keys: how many of a job are alive at once, by the policy each was made under."""
@@ -190,8 +197,3 @@ def _choices(given: ExecutionRow) -> list[str]:
     if given.overlap_slots == 1:
         return [given.overlap_key]
     return [f"{given.overlap_key}#{slot}" for slot in range(given.overlap_slots)]
-
-
-def _waits(waiting: Row, ended: Row) -> bool:
-    unique = waiting.running_unique is not None and waiting.running_unique == ended.unique
-    return unique or (waiting.running_overlap is not None and waiting.running_overlap == ended.overlap)

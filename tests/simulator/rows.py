@@ -70,6 +70,10 @@ class Row:
         self.given_back = 0  # claims that were given back before they began, which are no tries
 
     @property
+    def lane(self) -> tuple[str, str, bool, bool]:
+        return self.given.queue, self.given.handler, self.alone, self.given.share is None
+
+    @property
     def live(self) -> bool:
         return not self.state.final
 

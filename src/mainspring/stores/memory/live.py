@@ -116,18 +116,17 @@ class LiveTable:
 
     def free(self, ended: ExecutionRow, now: Micros) -> None:
         """Make rows due at once that a claim deferred because of the keys of this row: the first of each lane."""
-        for waiters in self._waiters(ended, now):
-            first = {_lane(row): row for row in reversed(waiters[:WAITERS_AT_ONCE])}
-            for row in first.values():
-                if row.due > now:
-                    self._future.remove((row.due, row.id))
-                    self._rows[row.id] = replace(row, due=now)
-                    self._future.add((now, row.id))
-                    self._deferred.discard(row.id)
+        first = [{_lane(row): row for row in reversed(rows[:WAITERS_AT_ONCE])} for rows in self._waiters(ended, now)]
+        for row in {row.id: row for by_lane in first for row in by_lane.values()}.values():
+            self._future.remove((row.due, row.id))
+            self._rows[row.id] = replace(row, due=now)
+            self._future.add((now, row.id))
+            self._deferred.discard(row.id)
 
     def _waiters(self, ended: ExecutionRow, now: Micros) -> Iterator[list[ExecutionRow]]:
         """The rows that a claim deferred because of each freed key, in the order of their turns."""
-        deferred = sorted(map(self._rows.__getitem__, self._deferred), key=lambda row: (-row.priority, row.id))
+        rows = [row for row in map(self._rows.__getitem__, self._deferred) if row.due > now]
+        deferred = sorted(rows, key=lambda row: (-row.priority, row.id))
         unique, overlap = freed_keys([ended], now)
         for key in unique:
             yield [row for row in deferred if row.running_unique_key == key]

@@ -124,7 +124,8 @@ async def wake_deferred(db: Database, keys: Sequence[str]) -> int:
     woken, left = 0, list(keys)
     while left:
         page = {"sort": {"priority": -1, "_id": 1}, "limit": WAITERS_AT_ONCE * len(left)}
-        waiters = await db.executions.find({"waits_for": {"$in": left}}, {"waits_for": 1, **SHARE_FIELDS}, **page)
+        wanted = {"waits_for": {"$in": left}, "$expr": {"$gt": ["$due", db.time.now()]}}
+        waiters = await db.executions.find(wanted, {"waits_for": 1, **SHARE_FIELDS}, **page)
         by_key = {key: [doc for doc in waiters if key in doc["waits_for"]][:WAITERS_AT_ONCE] for key in left}
         ids = [id for rows in by_key.values() for id in _first_of_lanes(rows)]
         woken += await _wake(db, ids) if ids else 0

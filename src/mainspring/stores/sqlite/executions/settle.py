@@ -90,10 +90,11 @@ class _SettleBatch:
 
 def free_keys(tx: Transaction, ended: Sequence[ExecutionRow]) -> None:
     """Make rows ready that a claim deferred because of these rows' keys: the first of each lane."""
+    first: set[int] = set()
     for kind, keys in zip(("unique", "overlap"), freed_keys(ended, tx.now), strict=True):
-        if keys:
-            for (key,) in tx.rows(f"waited_{kind}", as_json(keys)):
-                waiters = tx.rows(f"waiters_{kind}", key, WAITERS_AT_ONCE)
-                first_of_lanes = {lane: seq for seq, lane in reversed(waiters)}
-                tx.run("unblock", tx.now, as_json(list(first_of_lanes.values())))
-                tx.topics.add(Topic.WORK)
+        for (key,) in tx.rows(f"waited_{kind}", as_json(keys)) if keys else ():
+            waiters = tx.rows(f"waiters_{kind}", tx.now, key, WAITERS_AT_ONCE)
+            first.update({lane: seq for seq, lane in reversed(waiters)}.values())
+    if first:
+        tx.run("unblock", tx.now, as_json(sorted(first)))
+        tx.topics.add(Topic.WORK)

@@ -1,2 +1,2 @@
 UPDATE mainspring_live SET phase = share IS NULL, due = ?1, blocked = 0
-WHERE due > ?1 AND seq IN (SELECT value FROM json_each(?2))
+WHERE seq IN (SELECT value FROM json_each(?2))

@@ -1,3 +1,3 @@
 -- The first rows that wait for this key.
 SELECT seq, lane FROM mainspring_live
-WHERE blocked = 1 AND running_unique_key = ?1 ORDER BY priority DESC, id LIMIT ?2
+WHERE blocked = 1 AND running_unique_key = ?2 AND due > ?1 ORDER BY priority DESC, id LIMIT ?3

@@ -10,13 +10,15 @@ BEGIN
         SELECT DISTINCT ON (k.key, replace(w.lane, '//limited', '')) w.id
         FROM unnest(unique_keys) k (key) CROSS JOIN LATERAL (
             SELECT l.id, l.lane, l.priority FROM mainspring.live l
-            WHERE l.blocked AND l.running_unique_key = k.key ORDER BY l.priority DESC, l.id LIMIT 20
+            WHERE l.blocked AND l.running_unique_key = k.key AND l.due > now
+            ORDER BY l.priority DESC, l.id LIMIT 20
         ) w ORDER BY k.key, replace(w.lane, '//limited', ''), w.priority DESC, w.id
     ), first_overlap AS (
         SELECT DISTINCT ON (k.key, replace(w.lane, '//limited', '')) w.id
         FROM unnest(overlap_keys) k (key) CROSS JOIN LATERAL (
             SELECT l.id, l.lane, l.priority FROM mainspring.live l
-            WHERE l.blocked AND l.running_overlap_key = k.key ORDER BY l.priority DESC, l.id LIMIT 20
+            WHERE l.blocked AND l.running_overlap_key = k.key AND l.due > now
+            ORDER BY l.priority DESC, l.id LIMIT 20
         ) w ORDER BY k.key, replace(w.lane, '//limited', ''), w.priority DESC, w.id
     ), unblocked AS (
         UPDATE mainspring.live SET phase = 1, due = now, blocked = false
