@@ -39,6 +39,7 @@ from .model.errors import (
     NonRetryable,
     RetryAfter,
     SchemaMismatch,
+    Skip,
     StoreError,
     StoreUnavailable,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "Retry",
     "RetryAfter",
     "SchemaMismatch",
+    "Skip",
     "State",
     "StoreError",
     "StoreUnavailable",

@@ -65,6 +65,16 @@ class RetryAfter(MainspringError):
         return self.message or f"retry after {self.delay:g} s"
 
 
+class Skip(MainspringError):
+    """Raised by a handler that has nothing to do: its execution ends as skipped, with this reason.
+
+    >>> raise Skip("no orders since yesterday")
+    Traceback (most recent call last):
+    ...
+    mainspring.model.errors.Skip: no orders since yesterday
+    """
+
+
 class NotFound(MainspringError, LookupError):
     """Something was asked for by a name that is not known; suggests the nearest known name."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 import msgspec
 
 from .backfill import BackfillRow
-from .execution import ExecutionRow, State
+from .execution import AskedBy, ExecutionRow, State
 from .time.instants import Micros
 
 if TYPE_CHECKING:
@@ -56,6 +56,15 @@ class AttemptEnded(msgspec.Struct, Generic[E], frozen=True, gc=False):
     retry_in: float | None = None
     reason: str | None = None
     tried: bool = True
+
+
+class Overran(msgspec.Struct, Generic[E], frozen=True):
+    """An attempt goes on although it was asked to stop: its timeout has passed, or it was cancelled. Emitted once,
+    while it runs."""
+
+    execution: E
+    asked_by: AskedBy
+    duration_ms: float
 
 
 class Skipped(msgspec.Struct, Generic[E], frozen=True):
@@ -210,6 +219,7 @@ RowEvent: TypeAlias = (
     Enqueued[ExecutionRow]
     | Started[ExecutionRow, Micros]
     | AttemptEnded[ExecutionRow]
+    | Overran[ExecutionRow]
     | Skipped[ExecutionRow]
     | Ticked[ExecutionRow]
     | Rescued[ExecutionRow]

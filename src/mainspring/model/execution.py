@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from .policies import RunPolicy
-from .time.instants import Micros, maybe_datetime, to_datetime
+from .time.instants import SECOND, Micros, maybe_datetime, seconds_to_micros, to_datetime
 
 
 class State(StrEnum):
@@ -37,8 +37,14 @@ LIVE = frozenset(State) - FINAL
 TriggeredBy: TypeAlias = Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"]
 
 AttemptEnd: TypeAlias = Literal[
-    "completed", "failed", "timeout", "snoozed", "handed_back", "worker_lost", "cancelled", "fanned_out"
+    "completed", "failed", "timeout", "snoozed", "handed_back", "worker_lost", "cancelled", "fanned_out", "skipped"
 ]
+
+AskedBy: TypeAlias = Literal["timeout", "cancel"]
+"""Why a running attempt was asked to stop."""
+
+CANCEL_GRACE: Micros = SECOND
+"""Until then a cancelled handler may not have heard of it."""
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -53,6 +59,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     traceback: str | None = None
     cpu_ms: float | None = None
     memory_mb: float | None = None
+    overran: AskedBy | None = None
+    """It went on although it was asked to stop."""
 
     @property
     def started_at(self) -> datetime:
@@ -230,6 +238,21 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return _json(self.params)  # type: ignore[no-any-return]
 
     @property
+    def timeout_at(self) -> datetime | None:
+        """When the attempt that runs should end at the latest."""
+        timeout = self.rules.timeout
+        if self.state is not State.RUNNING or self.claimed is None or timeout is None:
+            return None
+        return to_datetime(self.claimed + seconds_to_micros(timeout))
+
+    def overruns(self, now: Micros) -> AskedBy | None:
+        """Whether the attempt that runs should have ended by now, and why."""
+        if (end := self.timeout_at) is not None and to_datetime(now) > end:
+            return "timeout"
+        asked = self.cancel_requested if self.state is State.RUNNING else None
+        return "cancel" if asked is not None and now - asked > CANCEL_GRACE else None
+
+    @property
     def created_at(self) -> datetime:
         return to_datetime(self.created)
 
@@ -305,5 +328,6 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     result_json: str | None = None
     counters_json: str | None = None
     metadata_json: str | None = None
+    overran: AskedBy | None = None
     begun: bool = True
     """False for a claim that was given back, or stopped, before the handler was called."""

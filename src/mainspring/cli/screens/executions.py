@@ -12,10 +12,11 @@ from ...app.mainspring import Mainspring
 from ...core.commands.tenant_retries import TenantRun
 from ...core.monitoring.why import nobody_for
 from ...core.render.entities import execution_json, tenant_json
-from ...core.views.execution import Attempt, Execution
+from ...core.views.execution import Attempt, Execution, row_of
 from ...core.views.job import JobView
 from ...model.errors import JobNotFound
 from ...model.execution import State
+from ...model.time.instants import to_micros
 from ...model.values.reading import zone
 from ..parameters import short_id
 from ..session import ClientSession
@@ -115,6 +116,7 @@ def _print_execution(found: Shown) -> None:
             "execution": execution.id,
             "job": execution.job + (f"  (run {execution.number})" if execution.number else ""),
             "status": status(execution.state.value),
+            "overruns": _overruns(execution, at),
             "waits for": found.waits_for,
             "reason": execution.reason,
             "trigger": f"{execution.trigger} by {execution.triggered_by}",
@@ -145,6 +147,17 @@ def _print_execution(found: Shown) -> None:
         print_tenants(found.tenants, at)
 
 
+def _overruns(execution: Execution, at: datetime) -> str | None:
+    """While it runs although it should have stopped."""
+    match row_of(execution).overruns(to_micros(at)):
+        case "timeout":
+            return f"past its timeout since {moment(execution.timeout_at, at)}; its handler does not stop"
+        case "cancel":
+            return f"cancelled {moment(execution.cancel_requested_at, at)}; its handler does not stop"
+        case None:
+            return None
+
+
 def _window(execution: Execution, tz: str) -> str | None:
     if execution.window is None:
         return None
@@ -157,7 +170,7 @@ def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
     click.echo()
     columns = [
         Column("ATTEMPT", lambda attempt: str(attempt.number)),
-        Column("END", lambda attempt: attempt.end),
+        Column("END", _end),
         Column("STARTED", lambda attempt: moment(attempt.started_at, at), "keep", without_distance),
         Column("TOOK", lambda attempt: took(attempt.duration_ms)),
         Column("ERROR", lambda attempt: first_line(attempt.error), "last"),
@@ -167,6 +180,11 @@ def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
     failed = next((attempt for attempt in reversed(attempts) if attempt.traceback), None)
     if failed is not None and failed.traceback:
         print_lines(failed.traceback, f"traceback of attempt {failed.number}")
+
+
+def _end(attempt: Attempt) -> str:
+    words = {"timeout": " past its timeout", "cancel": " despite a cancel", None: ""}
+    return attempt.end + words[attempt.overran]
 
 
 MOST_TENANTS = 100

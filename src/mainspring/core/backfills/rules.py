@@ -112,7 +112,7 @@ def field_for(child: ExecutionRow) -> str | None:
             return "failed"
         case State.CANCELLED:
             return "cancelled"
-        case State.SKIPPED if child.reason == RUNNING_ELSEWHERE:
+        case State.SKIPPED if child.reason == RUNNING_ELSEWHERE and not child.attempted:
             return "held"
         case State.SKIPPED:
             return "skipped"

@@ -348,6 +348,10 @@ class RunningContext(JobContext):
         if self._cancel_reason is None:
             self._cancel_reason = reason or "cancelled"
 
+    def note(self, level: int, message: str) -> None:
+        """Add a line to the execution's own log."""
+        self._keep_line(level, message)
+
     @property
     def own_metadata(self) -> dict[str, Any] | None:
         """What the handler may have put into the metadata; None if it never looked at them."""

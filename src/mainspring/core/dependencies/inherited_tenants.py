@@ -108,9 +108,8 @@ class _Rosters:
 
     async def _unfinished(self, run: ParentEnding) -> set[str]:
         if run.id not in self._incomplete:
-            left = FINAL - {State.COMPLETED}
-            none = run.state is State.COMPLETED
-            self._incomplete[run.id] = set() if none else {name async for name in _children(self._store, run, left)}
+            left = frozenset({State.SKIPPED}) if run.state is State.COMPLETED else FINAL - {State.COMPLETED}
+            self._incomplete[run.id] = {name async for name in _children(self._store, run, left)}
         return self._incomplete[run.id]
 
 

@@ -35,10 +35,12 @@ def is_whole(execution: ExecutionRow) -> bool:
 
 def is_handed_over(execution: ExecutionRow) -> bool:
     """Whether dependents follow from this ending. An execution that was skipped for its own reasons (an overlap, a
-    missed tick) did not take place; one that was skipped because of a parent passes the skip on."""
+    missed tick) did not take place; one that was skipped because of a parent, or by its own handler, passes the skip
+    on."""
     if not execution.rules.feeds or not is_whole(execution):
         return False
-    return execution.state is not State.SKIPPED or execution.reason in (FAILED_PARENT, *HELD_BACK)
+    skipped = execution.state is State.SKIPPED and not execution.attempted
+    return not skipped or execution.reason in (FAILED_PARENT, *HELD_BACK)
 
 
 def concerns(job: Job, execution: ExecutionRow) -> bool:

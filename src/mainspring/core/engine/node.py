@@ -97,6 +97,7 @@ class Node:
                 self.id,
                 tracing,
                 FanOuts(store, registry, time, emit),
+                emit=emit,
                 resources=resources or {},
                 logger=logger,
                 **settings.identity,

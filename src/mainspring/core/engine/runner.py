@@ -20,22 +20,28 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from ...model.defaults import PAYLOAD_LIMIT, USERNAME
-from ...model.errors import NonRetryable, RetryAfter, StoreError
-from ...model.execution import AttemptEnd, ExecutionRow, Outcome
+from ...model.errors import NonRetryable, RetryAfter, Skip, StoreError
+from ...model.events import Overran
+from ...model.execution import AskedBy, AttemptEnd, ExecutionRow, Outcome
 from ...model.store.messages import ProgressReport
 from ...model.time.instants import SECOND, Micros
-from ...model.values.payload import class_name, safe_json
+from ...model.values.payload import class_name, safe_json, safe_text
 from ..declaring.context import ExecutionCancelled, RunningContext, current_context
 from ..declaring.registry import Handler
 from ..declaring.signature import PayloadMismatch
+from ..loops import Emit
 from ..ports import Clock, TracedAttempt, Tracing
 from ..tenants.context import in_tenant
 from ..tenants.fan_out import FanOuts, ListingThreads, TenantsUnknown
 from .descriptions import describe_error, describe_traceback, is_plain, is_plain_error, is_retryable
 from .thread_pool import ThreadPool
 
+STOP_GRACE = 0.1
+"""Seconds in which a handler that was asked to stop should do so. After that it is reported as overrunning."""
 DESCRIBING = 5.0
 """Seconds that an exception or a result of the application's own gets to describe itself."""
+
+REASON_LIMIT = 1_000
 
 STORE_PAUSE = 1.0
 LONGEST_UNKNOWN_PAUSE = 60.0
@@ -43,6 +49,7 @@ LONGEST_UNKNOWN_PAUSE = 60.0
 
 StopKind = Literal["timeout", "cancelled", "handed_back", "lost"]
 _Measured: TypeAlias = tuple[Any, BaseException | None, float]
+_ASKED_BY: dict[StopKind | None, AskedBy] = {"timeout": "timeout", "cancelled": "cancel"}
 _INTERRUPTIONS = (asyncio.CancelledError, ExecutionCancelled, TimeoutError)
 
 
@@ -51,12 +58,14 @@ class Run:
 
     __slots__ = (
         "abandoned",
+        "alarm",
         "began",
         "context",
         "ended",
         "entered",
         "execution",
         "handler",
+        "overran",
         "started",
         "stopped",
         "task",
@@ -75,6 +84,8 @@ class Run:
         self.stopped: StopKind | None = None
         self.entered = False
         self.abandoned = False
+        self.alarm: asyncio.TimerHandle | None = None
+        self.overran = False
         self.task: asyncio.Task[Any] | None = None
         self.trace: TracedAttempt | None = None
 
@@ -144,9 +155,10 @@ class Runner:
         username: str = USERNAME,
         channel: str | None = None,
         logger: logging.Logger | None = None,
+        emit: Emit | None = None,
     ) -> None:
         """`fan_outs` is for jobs that have tenants; the arguments after it are for the contexts of handlers."""
-        self._tracing, self._fan_outs = tracing, fan_outs
+        self._tracing, self._fan_outs, self._emit = tracing, fan_outs, emit
         self._fanning_out: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._clock = clock
@@ -191,20 +203,13 @@ class Runner:
             run.end_trace(None, None)
             self._home.run(done, run, None)
             return
-        timeout = run.execution.rules.timeout
-        scope = asyncio.timeout(timeout) if timeout is not None else None
+        error: BaseException | None = None
         try:
             _enter(run)
-            if scope is None:
-                value = _finished(await call())
-            else:
-                async with scope:
-                    value = _finished(await call())
-            error: BaseException | None = None
+            self._set_alarm(run)
+            value = _finished(await call())
         except BaseException as raised:
             value, error = None, raised
-            if scope is not None and scope.expired() and run.stopped is None:
-                run.stopped = "timeout"
         run.task = None  # its memory is freed now, not when the ending is settled, which is much later
         self._home.run(self._conclude, run, done, value, error, None)
 
@@ -251,21 +256,52 @@ class Runner:
 
     # --- handlers that are plain functions ----------------------------------------------------------------
     def _begin_in_thread(self, run: Run, call: Callable[[], Any], done: Done) -> None:
-        timeout = run.execution.rules.timeout
-        alarm = None if timeout is None else self._loop.call_later(timeout, _overdue, run, timeout)
+        self._set_alarm(run)
         context = contextvars.copy_context()
         context.run(_enter, run)
-        self._threads.run(partial(context.run, _measured, call), partial(self._back, run, alarm, done))
+        self._threads.run(partial(context.run, _measured, call), partial(self._back, run, done))
 
-    def _back(self, run: Run, alarm: asyncio.TimerHandle | None, done: Done, result: _Measured) -> None:
-        if alarm is not None:
-            alarm.cancel()
+    def _back(self, run: Run, done: Done, result: _Measured) -> None:
         self._conclude(run, done, *result)
+
+    # --- asked to stop ------------------------------------------------------------------------------------
+    def cancel(self, run: Run, reason: str, now: Micros) -> None:
+        run.cancel(reason, now)
+        self._watch(run)
+
+    def _set_alarm(self, run: Run) -> None:
+        timeout = run.execution.rules.timeout
+        if timeout is not None:
+            run.alarm = self._loop.call_later(timeout, self._time_is_up, run, timeout)
+
+    def _time_is_up(self, run: Run, timeout: float) -> None:
+        run.stop("timeout", f"timeout after {timeout:g} s")
+        self._watch(run)
+
+    def _watch(self, run: Run) -> None:
+        if run.alarm is not None:
+            run.alarm.cancel()
+        run.alarm = self._loop.call_later(STOP_GRACE, self._report_overrun, run)
+
+    def _report_overrun(self, run: Run) -> None:
+        """Nothing but the handler itself can end it. While it goes on, the log and the execution's own log say so."""
+        asked_by = _ASKED_BY.get(run.stopped)
+        if asked_by is None or run.ended is not None or run.abandoned:
+            return
+        run.overran = True
+        took = self._clock.monotonic() - run.began
+        why = f"past its timeout of {run.execution.rules.timeout:g} s" if asked_by == "timeout" else "cancelled"
+        how = "the handler has swallowed its CancelledError" if run.handler.is_async else "it ends at ctx.check()"
+        run.context.note(logging.WARNING, f"{why}, and still running: {how}")
+        if self._emit is not None:
+            self._emit(Overran(run.execution, asked_by, took * 1000))
 
     # --- how it ended -------------------------------------------------------------------------------------
     def _conclude(self, run: Run, done: Done, value: Any, error: BaseException | None, cpu_ms: float | None) -> None:
         """The handler has returned: call `done` with the outcome, now or within a few seconds."""
         run.ended = self._clock.monotonic()
+        if run.alarm is not None:
+            run.alarm.cancel()
         if _is_plain(run, value, error):
             self._finish(run, done, error, self._outcome(run, value, error, cpu_ms))
         else:
@@ -330,6 +366,8 @@ class Runner:
         if run.stopped == "timeout" and interrupted:
             message = f"timed out after {run.execution.rules.timeout:g} s"
             return self._ended(run, "timeout", cpu_ms, error=message, traceback=describe_traceback(error))
+        if issubclass(kind, Skip):
+            return self._ended(run, "skipped", cpu_ms, reason=safe_text(error, REASON_LIMIT))
         if issubclass(kind, RetryAfter):
             assert isinstance(error, RetryAfter)
             return self._ended(run, "snoozed", cpu_ms, delay=error.delay, error=describe_error(error))
@@ -357,6 +395,8 @@ class Runner:
         )
 
     def _ended(self, run: Run, end: AttemptEnd, cpu_ms: float | None, **details: Any) -> Outcome:
+        if run.stopped is not None and (end == "completed" or run.overran):
+            details["overran"] = _ASKED_BY.get(run.stopped)
         kept = run.context.kept()
         if kept is not None:
             details["counters_json"], details["metadata_json"] = kept
@@ -364,6 +404,8 @@ class Runner:
 
     def _bare(self, run: Run, end: AttemptEnd, cpu_ms: float | None, **details: Any) -> Outcome:
         """Without the handler's counters and metadata."""
+        if run.stopped is not None and (end == "completed" or run.overran):
+            details["overran"] = _ASKED_BY.get(run.stopped)
         ended = self._clock.monotonic() if run.ended is None else run.ended
         return Outcome(
             end=end,
@@ -391,12 +433,6 @@ def _enter(run: Run) -> None:
     current_context.set(run.context)
     if run.trace is not None:
         run.trace.enter()
-
-
-def _overdue(run: Run, timeout: float) -> None:
-    """A thread cannot be stopped from outside: log a warning, in case the handler never checks."""
-    run.stop("timeout", f"timeout after {timeout:g} s")
-    run.context.logger.warning("past its timeout of %g s: it ends where the handler calls ctx.check()", timeout)
 
 
 def _measured(call: Callable[[], Any]) -> _Measured:

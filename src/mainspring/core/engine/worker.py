@@ -341,7 +341,7 @@ class Worker:
                 continue
             if change.todo:
                 self._janitor.wake_follow_ups()
-            if outcome.end == "completed":
+            if outcome.end == "completed" and outcome.overran is None:
                 completed.append(ending)
                 continue
             if change.to is State.WAITING:
@@ -375,7 +375,7 @@ class Worker:
     def _cancel(self, id: str, reason: str) -> None:
         run = self._runs.get(id)
         if run is not None and run.stopped is None:
-            run.cancel(reason, self._clock.now())
+            self._runner.cancel(run, reason, self._clock.now())
         elif (waiting := self._prefetched.pop(id)) is not None:
             self._return(msgspec.structs.replace(waiting, cancel_requested=self._clock.now(), cancel_reason=reason))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -250,7 +251,8 @@ def _workers(known: Facts) -> list[Reason]:
 
 def _running(known: Facts) -> list[Reason]:
     runs = [each for each in known.alive if each.state in (State.RUNNING, State.WAITING)]
-    return [
+    late = [reason for each in runs if (reason := _overruns(known, each)) is not None]
+    return late + [
         Reason(
             "running" if each.state is State.RUNNING else "waiting_on_children",
             f"execution {each.id} runs since {_text(each.started)}"
@@ -261,6 +263,22 @@ def _running(known: Facts) -> list[Reason]:
         )
         for each in runs
     ]
+
+
+def _overruns(known: Facts, run: ExecutionRow) -> Reason | None:
+    """Its handler was asked to stop, and goes on."""
+    details = {"execution_id": run.id, "worker": run.owner}
+    match run.overruns(known.now):
+        case "timeout":
+            limit = f"its timeout of {duration_text(run.rules.timeout or 0)}"
+            message = f"execution {run.id} is past {limit}, and its handler does not stop"
+            return Reason("past_timeout", message, details=details | {"timeout_at": _moment(run.timeout_at)})
+        case "cancel":
+            asked = _text(run.cancel_requested)
+            message = f"execution {run.id} was cancelled at {asked}, and its handler does not stop"
+            return Reason("ignores_cancel", message, details=details | {"cancel_requested_at": asked})
+        case None:
+            return None
 
 
 def _skipped(known: Facts) -> list[Reason]:
@@ -278,7 +296,10 @@ def _with_role(workers: Sequence[WorkerInfo], role: str) -> list[WorkerInfo]:
 
 
 def _text(at: Micros | None) -> str | None:
-    moment = maybe_datetime(at)
+    return _moment(maybe_datetime(at))
+
+
+def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 

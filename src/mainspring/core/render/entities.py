@@ -287,6 +287,7 @@ class AttemptJson(
     traceback: str | None
     cpu_ms: float | None
     memory_mb: float | None
+    overran: Annotated[str | None, Meta(description="timeout or cancel: it went on although it was asked to stop.")]
 
 
 class ExecutionJson(
@@ -327,6 +328,7 @@ class ExecutionJson(
     finished_at: Instant | None
     completed_at: Annotated[Instant | None, Meta(description="The same as `finished_at`, however it ended.")]
     cancel_requested_at: Instant | None
+    timeout_at: Annotated[Instant | None, Meta(description="When the attempt that runs should end at the latest.")]
     duration_ms: float | None
     error: str | None
     stack_trace: str | None

@@ -45,7 +45,7 @@ def names_addresses(execution: ExecutionRow) -> bool:
     return '"ping"' in execution.policy
 
 
-_ENDINGS = {State.COMPLETED: "success", State.FAILED: "failure", State.PARTIAL: "failure"}
+_ENDINGS = {State.COMPLETED: "success", State.SKIPPED: "success", State.FAILED: "failure", State.PARTIAL: "failure"}
 
 
 def _address(url: Any) -> str:

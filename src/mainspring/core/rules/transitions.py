@@ -7,7 +7,7 @@ still as the decision saw it. No function here waits, reads a clock or rolls dic
        ^                 |  |---failed, budget left: pending again after the backoff
        |                 |  |---failed, budget spent or not retryable---> failed
        |--snooze---------|  |---fanned out---> waiting --children ended---> completed | partial | failed
-       |--handed back----|  `---cancelled---> cancelled
+       |--handed back----|  `---cancelled, skipped---> cancelled, skipped
     insert --key taken--> skipped        pending, waiting --cancel--> cancelled
 """
 
@@ -20,12 +20,15 @@ import msgspec
 from msgspec import json
 
 from ...model.errors import CommandRefused
-from ...model.execution import AttemptRecord, ExecutionRow, Outcome, State
+from ...model.execution import AskedBy, AttemptRecord, ExecutionRow, Outcome, State
 from ...model.store.messages import CancelRequest, Change
 from ...model.time.instants import Micros
 
 BY_CHILDREN = "children"
 """The reason of a parent that ended because its children had: nobody asked them to stop."""
+
+OVERRAN: dict[AskedBy, str] = {"timeout": "past_timeout", "cancel": "despite_cancel"}
+"""The reasons of an execution that completed although its handler had been asked to stop."""
 
 ALONE_AFTER = 2
 """Crashes after which an execution runs alone in its worker, so that its neighbours can be ruled out as the cause."""
@@ -41,7 +44,11 @@ def after_attempt(execution: ExecutionRow, outcome: Outcome, roll: float = 0.5) 
     """The change that an attempt asks for. `roll` in [0, 1) decides the jitter of a retry."""
     match outcome.end:
         case "completed":
+            if outcome.overran is not None:
+                return _final(execution, outcome, _COMPLETED, OVERRAN[outcome.overran], keep=True)
             return _leave_running(execution, outcome, _COMPLETED)
+        case "skipped":
+            return _final(execution, outcome, State.SKIPPED, outcome.reason or "skipped")
         case "cancelled":
             return _final(execution, outcome, State.CANCELLED, outcome.reason or execution.cancel_reason or "cancelled")
         case "fanned_out":
@@ -98,16 +105,19 @@ def lost(execution: ExecutionRow, now: Micros) -> Outcome:
 
 
 def after_children(parent: ExecutionRow, children: Mapping[State, int], now: Micros) -> Change | None:
-    """How a waiting parent ends once its last child has ended; None while one is live."""
+    """How a waiting parent ends once its last child has ended; None while one is live. Tenants that were skipped
+    neither succeeded nor failed; if all were, so is the parent."""
     if any(not state.final for state in children):
         return None
-    good, total = children.get(State.COMPLETED, 0), sum(children.values())
-    to = State.COMPLETED if good == total else State.PARTIAL if good else State.FAILED
-    error = None if good == total else f"{total - good} of {total} tenants did not complete"
-    counts = {"total": total, "success": good, "failed": total - good}
-    if stopped := children.get(State.CANCELLED, 0):
-        counts["cancelled"] = stopped
-    change = _end_waiting(parent, to, now, error=error, reason=None if good == total else BY_CHILDREN)
+    good, skipped, total = children.get(State.COMPLETED, 0), children.get(State.SKIPPED, 0), sum(children.values())
+    bad = total - good - skipped
+    none = skipped > 0 == good  # no tenant had anything to do
+    to = State.PARTIAL if bad and good else State.FAILED if bad else State.SKIPPED if none else State.COMPLETED
+    error = f"{bad} of {total} tenants did not complete" if bad else None
+    counts = {"total": total, "success": good, "failed": bad}
+    others = {"cancelled": children.get(State.CANCELLED, 0), "skipped": skipped}
+    counts |= {name: count for name, count in others.items() if count}
+    change = _end_waiting(parent, to, now, error=error, reason=None if to is State.COMPLETED else BY_CHILDREN)
     fields = {"counters_json": {**parent.counters, **counts}, "result_json": counts}
     return msgspec.structs.replace(change, **{name: json.encode(value).decode() for name, value in fields.items()})
 
@@ -148,7 +158,7 @@ def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **field
         fields["error"] = outcome.error
     if to.final and needs_follow_up(execution):
         fields["todo"] = True
-    if not keeps(execution, to):
+    if "keep" not in fields and not keeps(execution, to):
         fields["keep"] = False
     if outcome.counters_json is not None or outcome.metadata_json is not None:
         fields |= {"counters_json": outcome.counters_json, "metadata_json": outcome.metadata_json}
@@ -225,4 +235,5 @@ def _attempt(execution: ExecutionRow, outcome: Outcome) -> AttemptRecord | None:
         outcome.traceback,
         outcome.cpu_ms,
         outcome.memory_mb,
+        outcome.overran,
     )

@@ -17,6 +17,7 @@ from ...model.events import (
     Fenced,
     Missed,
     OutsideHours,
+    Overran,
     Pruned,
     Recovered,
     Rescued,
@@ -41,6 +42,7 @@ Event: TypeAlias = (
     Enqueued[Execution]
     | Started[Execution, datetime]
     | AttemptEnded[Execution]
+    | Overran[Execution]
     | Skipped[Execution]
     | Ticked[Execution]
     | Rescued[Execution]

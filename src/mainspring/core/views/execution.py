@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from ...model.execution import AttemptEnd, AttemptRecord, ExecutionRow, State
+from ...model.execution import AskedBy, AttemptEnd, AttemptRecord, ExecutionRow, State
 from ...model.time.instants import to_datetime
 from ...model.values.trace_context import split
 from ...model.windows import Window, window_between
@@ -53,7 +53,8 @@ class Attempt:
 
     @property
     def end(self) -> AttemptEnd:
-        """How it ended: completed, failed, timeout, snoozed, handed_back, worker_lost, cancelled or fanned_out."""
+        """How it ended: completed, failed, timeout, snoozed, handed_back, worker_lost, cancelled, fanned_out or
+        skipped."""
         return self._record.end
 
     @property
@@ -90,6 +91,11 @@ class Attempt:
     def memory_mb(self) -> float | None:
         """Peak memory in megabytes, where it could be measured."""
         return self._record.memory_mb
+
+    @property
+    def overran(self) -> AskedBy | None:
+        """Why it was asked to stop, "timeout" or "cancel", if it went on all the same."""
+        return self._record.overran
 
 
 class Execution(Generic[R]):
@@ -291,6 +297,11 @@ class Execution(Generic[R]):
     def scheduled_at(self) -> datetime | None:
         """The tick that asked for it, however late it runs; None for other executions."""
         return self._row.scheduled_at
+
+    @property
+    def timeout_at(self) -> datetime | None:
+        """When the attempt that runs should end at the latest; None without a timeout, or while none runs."""
+        return self._row.timeout_at
 
     @property
     def started_at(self) -> datetime | None:

@@ -20,6 +20,7 @@ from ...model.events import (
     Fenced,
     Missed,
     OutsideHours,
+    Overran,
     Pruned,
     Recovered,
     Rescued,
@@ -77,6 +78,8 @@ class LogLines:
                 self._line(INFO, "job_start", _of(event.execution))
             case AttemptEnded():
                 self._ended(event)
+            case Overran():
+                self._overran(event)
             case Skipped():
                 self._skipped(event)
             case Ticked():
@@ -143,6 +146,15 @@ class LogLines:
             self._line(level, name, fields, event.traceback, error=event.error, reason=event.reason)
         else:
             self._line(level, name, fields, error=event.error, reason=event.reason, retry_in=event.retry_in)
+
+    def _overran(self, event: Overran[ExecutionRow]) -> None:
+        execution, took = event.execution, round(event.duration_ms, 3)
+        if event.asked_by == "timeout":
+            timeout = execution.rules.timeout
+            self._line(WARNING, "job_past_timeout", _of(execution), timeout=timeout, duration_ms=took)
+        else:
+            reason = execution.cancel_reason
+            self._line(WARNING, "job_ignores_cancel", _of(execution), reason=reason, duration_ms=took)
 
     def _skipped(self, event: Skipped[ExecutionRow]) -> None:
         missed = event.execution.metadata if event.reason == "missed" else {}
@@ -211,6 +223,8 @@ def _ending(event: AttemptEnded[ExecutionRow]) -> tuple[int, str]:
         case State.PENDING:
             return WARNING, "job_retry"
         case State.PARTIAL:
+            return WARNING, "job_end"
+        case State.COMPLETED if event.reason not in ("completed", None):
             return WARNING, "job_end"
         case _:
             return INFO, "job_end"

@@ -20,6 +20,8 @@ OTHERS = "(others)"
 """The jobs beyond the limit, counted together. No job can have this name."""
 _PENDING, _COMPLETED = State.PENDING, State.COMPLETED  # quicker to reach than a member of the enumeration
 _UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out"})
+BY_HANDLER = "handler"
+"""The reason in metrics of executions that their own handler skipped: its own words would make too many series."""
 _HEARD = frozenset({Started, AttemptEnded, Skipped, Rescued, Fenced, Missed})
 
 
@@ -93,6 +95,8 @@ class ProcessCounts:
             counts.durations.observe(event.duration_ms / 1000)
             if state is _PENDING:
                 counts.retries += 1
+            elif state is State.SKIPPED:
+                counts.skips[BY_HANDLER] = counts.skips.get(BY_HANDLER, 0) + 1
         elif kind in _HEARD:
             self._rare(event)
 

@@ -33,7 +33,7 @@ NO_CONTEXT = otel.Context()
 
 _OPERATIONS = {"manual": "trigger", "api": "trigger", "schedule": "tick", "catch_up": "tick"}
 """Operations that are not named after the trigger of their executions."""
-_NO_ERROR = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled"})
+_NO_ERROR = frozenset({"completed", "fanned_out", "snoozed", "handed_back", "cancelled", "skipped"})
 
 Cause: TypeAlias = tuple[str | None, str]
 """Trace context and trigger: executions of one batch that share both come from one span."""

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
-from mainspring import ExecutionCancelled, JobContext, Mainspring, Retry, every
+from mainspring import ExecutionCancelled, JobContext, Mainspring, Retry, Skip, every
 from mainspring.core.declaring.context import current_context
+from mainspring.core.monitoring.why import Reason
+from mainspring.core.render.entities import execution_json
 from mainspring.core.views.execution import row_of
-from tests.support import Nodes, ended, run_once, until
+from mainspring.model.events import Overran
+from tests.support import Nodes, Seen, ended, run_once, until
 
 AT_ONCE = Retry(initial=0)
 
@@ -556,7 +559,104 @@ async def test_a_handler_that_finishes_in_spite_of_a_cancel_is_done(nodes: Nodes
         await running.wait()
         await app.cancel(execution)  # type: ignore[arg-type]
         done = await ended(app, execution)
-        assert (done.state, done.result) == ("completed", "saved first")
+        assert (done.state, done.result, done.reason) == ("completed", "saved first", "despite_cancel")
+        assert [(each.end, each.overran) for each in done.attempts] == [("completed", "cancel")]
+
+
+@pytest.mark.req("EXE-15", "EXE-9", "OBS-1")
+@pytest.mark.parametrize("style", ["async", "thread"])
+@pytest.mark.parametrize("asked_by", ["timeout", "cancel"])
+async def test_an_attempt_that_does_not_stop_is_shown_at_once_and_its_completion_says_so(
+    nodes: Nodes, caplog: pytest.LogCaptureFixture, style: str, asked_by: str
+) -> None:
+    seen = Seen()
+    app = nodes.app(observers=[seen])
+    running, may_end = threading.Event(), threading.Event()
+    options: dict[str, Any] = {"timeout": "50ms"} if asked_by == "timeout" else {}
+
+    @app.job("thread", **options)
+    def in_thread() -> str:
+        running.set()
+        may_end.wait(60)
+        return "all the same"
+
+    @app.job("async", **options)
+    async def on_loop() -> str:
+        running.set()
+        while not may_end.is_set():
+            try:
+                await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                continue
+        return "all the same"
+
+    async with app:
+        execution = await app.enqueue(style)
+        assert execution is not None
+        await until(running.is_set)
+        if asked_by == "cancel":
+            await app.cancel(execution, reason="wrong customer")
+        [overran] = await until(lambda: seen.of(Overran))
+        assert (overran.asked_by, overran.execution.id) == (asked_by, execution.id)
+        assert (await app.get(execution.id)).state == "running"
+        code = {"timeout": "past_timeout", "cancel": "ignores_cancel"}[asked_by]
+        [reason] = await until(lambda: reasons_of(app, style, code))
+        assert "its handler does not stop" in reason.message
+        [(_, line)] = await until(lambda: app.logs(execution.id))
+        assert "still running" in line.message
+        record = next(each for each in caplog.records if getattr(each, "event", "") == f"job_{code}")
+        assert (record.levelname, record.execution_id) == ("WARNING", execution.id)  # type: ignore[attr-defined]
+        may_end.set()
+        done = await ended(app, execution)
+        reason = {"timeout": "past_timeout", "cancel": "despite_cancel"}[asked_by]
+        assert (done.state, done.result, done.reason, done.failures) == ("completed", "all the same", reason, 0)
+        assert [(each.end, each.overran) for each in done.attempts] == [("completed", asked_by)]
+        shown = execution_json(done)
+        assert (shown["reason"], shown["attempts"][0]["overran"]) == (reason, asked_by)
+    assert len(seen.of(Overran)) == 1
+    last = next(each for each in caplog.records if getattr(each, "event", "") == "job_end")
+    assert (last.levelname, last.reason) == ("WARNING", reason)  # type: ignore[attr-defined]
+
+
+async def reasons_of(app: Mainspring, name: str, code: str) -> list[Reason]:
+    return [each for each in (await app.why(name))[1] if each.code == code]
+
+
+@pytest.mark.req("EXE-15")
+@pytest.mark.parametrize("style", ["async", "thread", "class"])
+async def test_a_handler_skips_its_own_execution(nodes: Nodes, style: str) -> None:
+    app = nodes.app()
+
+    @app.job("async", overlap="skip", max_attempts=3)
+    async def on_loop(ctx: JobContext) -> None:
+        ctx.count(looked_at=3)
+        raise Skip("no orders since yesterday")
+
+    @app.job("thread", overlap="skip", max_attempts=3)
+    def in_thread(ctx: JobContext) -> None:
+        ctx.count(looked_at=3)
+        raise Skip("no orders since yesterday")
+
+    @app.job("class", overlap="skip", max_attempts=3)
+    class Performs:
+        def perform(self, data: dict[str, Any], ctx: JobContext) -> None:
+            ctx.count(looked_at=3)
+            raise Skip("no orders since yesterday")
+
+    app.job("wordless")(lambda: (_ for _ in ()).throw(Skip))
+    async with app:
+        done = await run_once(app, style)
+        assert (done.state, done.reason, done.error) == ("skipped", "no orders since yesterday", None)
+        assert (done.failures, done.counters, [each.end for each in done.attempts]) == (
+            0,
+            {"looked_at": 3},
+            ["skipped"],
+        )
+        assert (await app.get(done.id)).state == "skipped"
+        assert (await app.job_view(style)).stats.skipped == 1
+        assert (await run_once(app, style)).state == "skipped"  # its overlap key is free
+        assert [each.code for each in (await app.why(style))[1]][-1] == "skipped"
+        assert (await run_once(app, "wordless")).reason == "skipped"
 
 
 @pytest.mark.req("EXE-8")

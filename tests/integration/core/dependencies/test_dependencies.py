@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, NonRetryable, daily_at
+from mainspring import CommandRefused, InvalidValue, JobContext, Mainspring, NonRetryable, Skip, daily_at
 from mainspring.app.adapters import SystemClock
 from mainspring.core.dependencies.joins import KEPT_FOR, prune_joins
 from mainspring.core.dependencies.links import Dependents
@@ -426,3 +426,33 @@ async def test_a_run_for_some_tenants_speaks_for_these_and_not_for_the_window() 
         names = Counter(each.split()[0] for each in flow.ran)
         assert names == {"load": 4, "enrich": 4, "report": 1, "mail": 1}
         assert [each.state for each in await flow.app.windows("load", *window)] == ["done"]
+
+
+@pytest.mark.req("EXE-15")
+async def test_a_skip_by_the_handler_is_passed_on_and_tenants_that_skip_do_not_fail_their_parent() -> None:
+    flow = Flow()
+
+    @flow.app.job("load", tenants=["a", "b", "c"], max_attempts=1)
+    async def load(ctx: JobContext, idle: str = "") -> None:
+        if ctx.tenant in idle.split():
+            raise Skip(f"nothing for {ctx.tenant}")
+
+    flow.job("report", after="load")
+    flow.job("audit", after="load", on_failed_parent="run")
+    flow.job("each", after="load", tenants=["a", "b", "c"])
+    async with flow.harness() as kit:
+        some = await flow.app.trigger("load", {"idle": "a c"})
+        await kit.run_until_idle()
+        some = await flow.app.get(some.id)
+        assert (some.state, some.error) == ("completed", None)
+        assert some.result == {"total": 3, "success": 1, "failed": 0, "skipped": 2}
+        assert sorted(flow.ran) == ["audit", "each b", "report"]
+        flow.ran.clear()
+        none = await flow.app.trigger("load", {"idle": "a b c"})
+        await kit.run_until_idle()
+        none = await flow.app.get(none.id)
+        assert (none.state, none.reason) == ("skipped", "children")
+        assert flow.ran == ["audit"]
+        [report] = await flow.app.executions("report", status="skipped")
+        assert (report.state, report.reason) == ("skipped", "dependency_failed")
+        assert report.error == f"job 'load' did not complete: execution {none.id} is skipped"

@@ -24,11 +24,11 @@ from mainspring.model.store.messages import CancelRequest, Change
 
 LEGAL = {
     State.PENDING: {State.RUNNING, State.CANCELLED},
-    State.RUNNING: {State.PENDING, State.WAITING, State.COMPLETED, State.FAILED, State.CANCELLED},
-    State.WAITING: {State.COMPLETED, State.PARTIAL, State.FAILED, State.CANCELLED},
+    State.RUNNING: {State.PENDING, State.WAITING, State.COMPLETED, State.FAILED, State.CANCELLED, State.SKIPPED},
+    State.WAITING: {State.COMPLETED, State.PARTIAL, State.FAILED, State.CANCELLED, State.SKIPPED},
 }
 
-ENDS = ["completed", "failed", "timeout", "snoozed", "handed_back", "worker_lost", "cancelled", "fanned_out"]
+ENDS = ["completed", "failed", "timeout", "snoozed", "handed_back", "worker_lost", "cancelled", "fanned_out", "skipped"]
 
 
 def execution(**fields: object) -> ExecutionRow:
@@ -220,6 +220,9 @@ def test_what_was_asked_to_stop_is_not_tried_again(end: str) -> None:
         ({}, State.COMPLETED),
         ({State.COMPLETED: 1, State.FAILED: 2}, State.PARTIAL),
         ({State.FAILED: 1}, State.FAILED),
+        ({State.COMPLETED: 1, State.SKIPPED: 2}, State.COMPLETED),
+        ({State.FAILED: 1, State.SKIPPED: 2}, State.FAILED),
+        ({State.SKIPPED: 2}, State.SKIPPED),
         ({State.COMPLETED: 5, State.PENDING: 1}, None),
         ({State.COMPLETED: 5, State.RUNNING: 1}, None),
     ],
@@ -235,6 +238,16 @@ def test_a_parent_ends_with_its_last_child(counts: dict[State, int], state: Stat
 def test_final_is_final(state: State) -> None:
     with pytest.raises(CommandRefused, match=f"it is {state}; cancel is possible when pending, running or waiting"):
         transitions.cancel(execution(state=state), 1, "x")
+
+
+@pytest.mark.req("EXE-15")
+def test_a_completion_past_its_timeout_or_despite_a_cancel_says_so_and_is_kept() -> None:
+    policy = RunPolicy(keep_success=False)
+    for overran, reason in (("timeout", "past_timeout"), ("cancel", "despite_cancel")):
+        change = transitions.after_attempt(running(policy=policy), outcome("completed", overran=overran))
+        assert (change.to, change.reason, change.keep) == (State.COMPLETED, reason, True)
+        assert change.attempt is not None
+        assert change.attempt.overran == overran
 
 
 def test_success_is_deleted_only_where_the_job_says_so() -> None:
