@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from mainspring import Mainspring, every
+from mainspring import CommandRefused, Mainspring, every
 from mainspring.testing import FakeClock
 from tests.api.client import client_of
 from tests.support import ON_A_FAKE_CLOCK, Nodes, ended, until
@@ -45,6 +47,46 @@ async def test_a_lock_is_shown_and_released_by_an_administrator(nodes: Nodes) ->
         (record,) = (await client.get("/api/v1/audit?action=release"))["items"]
         assert (record["target"], record["actor"], record["request_id"]) == ("lock:import / daily", "loopback", "req-9")
     await app.close()
+
+
+@pytest.mark.req("LCK-4")
+async def test_what_a_running_job_holds_is_in_the_list_and_only_its_end_releases_it(nodes: Nodes) -> None:
+    app = nodes.app()
+    entered, release = asyncio.Event(), asyncio.Event()
+
+    @app.job("import", overlap="skip")
+    async def work() -> None:
+        entered.set()
+        await release.wait()
+
+    async with app, client_of(app) as client, app.lock("by name", ttl=60):
+        execution = await app.enqueue(work, unique="orders / 7")
+        assert execution is not None
+        await entered.wait()
+        (worker,) = await app.workers()
+        named, overlap, unique = (await client.get("/api/v1/locks?sort=name"))["items"]
+        by_kind = {row["kind"]: row for row in (named, overlap, unique)}
+        assert by_kind["lock"]["name"] == "by name"
+        for kind in ("overlap", "unique"):
+            row = by_kind[kind]
+            assert (row["job"], row["execution_id"], row["status"]) == ("import", execution.id, "running")
+            assert row["owner"] == worker.id
+            assert row["acquired_at"] < row["expires_at"]
+            assert (await client.get(f"/api/v1/locks?kind={kind}"))["items"] == [row]
+            refused = await client.refused(409, "DELETE", f"/api/v1/locks/{quote(row['name'], safe='')}")
+            assert f"mainspring executions cancel {execution.id}" in refused["message"]
+            with pytest.raises(CommandRefused, match=f"running on {worker.id}"):
+                await app.locks.release(row["name"])
+        pages, cursor = [], None
+        while not pages or cursor:
+            page = await app.locks.page(1, cursor)
+            pages, cursor = [*pages, *page.items], page.next_cursor
+        assert pages == await app.locks.all()
+        assert [row.kind for row in pages] == ["lock", "overlap", "unique"]
+        release.set()
+        await ended(app, execution)
+        assert [row.kind for row in await app.locks.all()] == ["lock"]
+        await client.refused(400, "GET", "/api/v1/locks?cursor=nonsense")
 
 
 @pytest.mark.req("SEC-3", "API-8")

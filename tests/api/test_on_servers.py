@@ -13,6 +13,7 @@ from tests.api.test_cluster import (
     test_a_lock_is_shown_and_released_by_an_administrator,
     test_bulk_commands_on_executions,
     test_every_change_leaves_who_what_when_before_after_and_the_request,
+    test_what_a_running_job_holds_is_in_the_list_and_only_its_end_releases_it,
 )
 from tests.api.test_commands import (
     test_commands_at_the_same_time_lose_no_update,

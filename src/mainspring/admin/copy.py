@@ -70,7 +70,7 @@ async def alone(source: Store, target: Store) -> AsyncIterator[Lock]:
     """Hold the lock for copies into the target. If the source has our lock too, both addresses are one database."""
     owner = f"mainspring db copy {secrets.token_hex(8)}"
     async with Lock(target, SystemClock(), lambda event: None, owner, LOCK, LOCK_TTL, wait=LOCK_WAIT) as lock:
-        if any(row.owner == owner for row in await source.locks()):
+        if any(row.owner == owner for row in await source.locks(LOCK, 1)):
             raise CopyRefused("source and target are the same database")
         yield lock
 

@@ -14,10 +14,10 @@ from ..core.locks import suggested_ttl
 from ..core.queries.queries import id_of
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
-from ..core.views.records import Backfill, LockView, backfill_view, lock_view
+from ..core.views.records import Backfill, LockPage, LockView, backfill_view, lock_view
 from ..model.backfill import Only, Order
 from ..model.calendars.calendar import calendar
-from ..model.values.reading import duration, identifier
+from ..model.values.reading import duration, identifier, whole
 from .runtime import Runtime
 
 
@@ -204,11 +204,23 @@ class AppLocks:
         self._runtime = runtime
 
     async def all(self) -> list[LockView]:
-        """Every lock that is held, and its holder."""
-        return [lock_view(row) for row in await (await self._runtime.engine()).locks.backend.locks()]
+        """Everything that is held, and its holder: named locks, then the keys of live executions."""
+        found = await self.page()
+        items = found.items
+        while found.next_cursor is not None:
+            found = await self.page(cursor=found.next_cursor)
+            items += found.items
+        return items
+
+    async def page(self, limit: int = 1_000, cursor: str | None = None) -> LockPage:
+        """The same in pages: at most so many, from `next_cursor` of the page before on."""
+        whole("limit", limit, 1, 1_000)
+        found = await (await self._runtime.engine()).locks.page(limit, cursor)
+        return LockPage([lock_view(row) for row in found.rows], found.next_cursor)
 
     async def release(self, name: str, *, by: str = "system") -> bool:
-        """Take a lock away from its holder; False if nobody held it."""
+        """Take a named lock away from its holder; False if nobody held it. A key of an execution is refused: cancel
+        the execution instead."""
         return await (await self._runtime.engine()).locks.release(name, by)
 
     @staticmethod

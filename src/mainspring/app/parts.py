@@ -88,7 +88,7 @@ class Parts:
         self.tenants = TenantRuns(store, self.manual_runs, self.queries)
         self.windows = WindowQueries(store, self.job_cache, self.calendars)
         self.backfills = Backfills(store, self.enqueuer, self.job_cache, self.windows, self.chance, emit)
-        self.locks = Locks(make_locks(settings, store), self.time, emit, lock_owner(), self._release_record)
+        self.locks = Locks(make_locks(settings, store), store, self.time, emit, lock_owner(), self._release_record)
         self.job_lists = JobLists(store, self.queries)
         self.audit_lists = AuditLists(store)
         self.tokens = Tokens(store, self.chance)

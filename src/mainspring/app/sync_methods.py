@@ -19,7 +19,7 @@ from ..core.monitoring.watchdog import LateJob
 from ..core.monitoring.why import Reason
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
-from ..core.views.records import AuditRecord, Backfill, LockView, LogEntry, WorkerView
+from ..core.views.records import AuditRecord, Backfill, LockPage, LockView, LogEntry, WorkerView
 from ..model.backfill import Windows
 from ..observe.metrics.alert_rules import SLACK
 from .blocking import Caller
@@ -315,11 +315,16 @@ class SyncLocks:
         self._target, self._caller = target, caller
 
     def all(self) -> list[LockView]:
-        """Every lock that is held, and its holder."""
+        """Everything that is held, and its holder: named locks, then the keys of live executions."""
         return self._caller.call(self._target.all())
 
+    def page(self, limit: int = 1000, cursor: str | None = None) -> LockPage:
+        """The same in pages: at most so many, from `next_cursor` of the page before on."""
+        return self._caller.call(self._target.page(limit, cursor))
+
     def release(self, name: str, *, by: str = "system") -> bool:
-        """Take a lock away from its holder; False if nobody held it."""
+        """Take a named lock away from its holder; False if nobody held it. A key of an execution is refused: cancel
+        the execution instead."""
         return self._caller.call(self._target.release(name, by=by))
 
 

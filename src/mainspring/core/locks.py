@@ -1,4 +1,5 @@
-"""Named locks for users: held across processes, renewed while held, with a fencing token.
+"""Named locks for users: held across processes, renewed while held, with a fencing token. And the list of everything
+that is held: named locks, and the keys of live executions.
 
 async with app.lock("import", ttl="1m") as lock:
     write(..., fence=lock.token)
@@ -7,18 +8,29 @@ async with app.lock("import", ttl="1m") as lock:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from ..model.errors import InvalidValue, LeaseLost, MainspringError, NotFound
-from ..model.store.messages import Audit, LockRow
+from ..model.errors import CommandRefused, InvalidValue, LeaseLost, MainspringError, NotFound
+from ..model.store.messages import Audit, HeldKey, LockRow
 from ..model.values.reading import duration
 from .loops import Emit, trouble
-from .ports import Clock, LockBackend
+from .ports import Clock, LockBackend, Store
 
 POLL = 0.2
 MAX_NAME = 200
+KINDS = ("lock", "overlap", "unique")
+"""What is held, in the order of the list: named locks, then the keys of executions."""
+
+Held: TypeAlias = LockRow | HeldKey
+
+
+class HeldPage(NamedTuple):
+    """`next_cursor` is where to continue; None after the last row."""
+
+    rows: list[Held]
+    next_cursor: str | None
 
 
 class LockTaken(MainspringError):
@@ -36,13 +48,35 @@ class LockNotFound(NotFound):
     noun = "lock"
 
 
+class HeldByExecution(CommandRefused):
+    """A key that nobody but its execution releases: others would run beside it."""
+
+    def __init__(self, held: HeldKey) -> None:
+        super().__init__("release", held.state, ["no execution holds it"], f"{held.kind} key {held.key!r}")
+        self.held = held
+
+    def __str__(self) -> str:
+        held = self.held
+        where = f"{held.state} on {held.owner}" if held.owner else held.state
+        return (
+            f"cannot release {self.subject}: execution {held.execution_id} of job {held.job!r} holds it ({where}) "
+            f"until it ends; cancel that execution instead (`mainspring executions cancel {held.execution_id}`)"
+        )
+
+
 class Locks:
     """Locks of an application, whichever backend keeps them. `audit` makes the record of a release."""
 
     def __init__(
-        self, backend: LockBackend, clock: Clock, emit: Emit, owner: str, audit: Callable[[str, str], Audit]
+        self,
+        backend: LockBackend,
+        store: Store,
+        clock: Clock,
+        emit: Emit,
+        owner: str,
+        audit: Callable[[str, str], Audit],
     ) -> None:
-        self.backend = backend
+        self.backend, self._store = backend, store
         self._clock, self._emit, self._owner, self._audit = clock, emit, owner, audit
 
     def lock(self, name: str, ttl: Any, hold_at_least: Any, wait: Any) -> Lock:
@@ -56,7 +90,30 @@ class Locks:
 
     async def release(self, name: str, by: str) -> bool:
         """By an administrator: the holder is not asked, and an audit record says who did it."""
-        return await self.backend.lock_release(name, None, audit=self._audit(f"lock:{name}", by))
+        if await self.backend.lock_release(name, None, audit=self._audit(f"lock:{name}", by)):
+            return True
+        for kind in KINDS[1:]:
+            if (found := await self._held(kind, name, 1)) and cursor_of(found[0]) == f"{kind}:{name}":
+                assert isinstance(found[0], HeldKey)
+                raise HeldByExecution(found[0])
+        return False
+
+    async def page(self, limit: int = 1_000, cursor: str | None = None) -> HeldPage:
+        """Everything that is held, by kind and name, each kind along an index."""
+        kind, _, first = (cursor or "lock:").partition(":")
+        if kind not in KINDS:
+            raise InvalidValue("cursor", cursor, "`next_cursor` of the page before")
+        rows: list[Held] = []
+        for each in KINDS[KINDS.index(kind) :]:
+            rows += await self._held(each, first if each == kind else "", limit + 1 - len(rows))
+            if len(rows) > limit:
+                return HeldPage(rows[:limit], cursor_of(rows[limit]))
+        return HeldPage(rows, None)
+
+    async def _held(self, kind: str, first: str, limit: int) -> Sequence[Held]:
+        if kind == "lock":
+            return await self.backend.locks(first, limit)
+        return await self._store.held_keys("overlap" if kind == "overlap" else "unique", first, limit)
 
 
 class Lock:
@@ -130,7 +187,8 @@ class Lock:
             await asyncio.sleep(POLL)
 
     async def _holder(self) -> str:
-        return next((row.owner for row in await self._backend.locks() if row.name == self.name), "another owner")
+        held = await self._backend.locks(self.name, 1)
+        return held[0].owner if held and held[0].name == self.name else "another owner"
 
     async def _renew(self) -> None:
         """Renew at a third of the time; once refused, or not renewed in time, the lock is lost."""
@@ -151,6 +209,11 @@ class Lock:
         if self._row is None:
             raise LeaseLost(f"lock {self.name!r} is not held")
         return self._row
+
+
+def cursor_of(row: Held) -> str:
+    """Where a page begins with this row."""
+    return f"lock:{row.name}" if isinstance(row, LockRow) else f"{row.kind}:{row.key}"
 
 
 def lock_name(name: str) -> str:

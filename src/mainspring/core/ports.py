@@ -27,10 +27,12 @@ from ..model.store.messages import (
     ExecutionQuery,
     HeartbeatReply,
     HeartbeatRequest,
+    HeldKey,
     JobQuery,
     JobsFound,
     JobWrite,
     JobWritten,
+    KeyKind,
     LockRow,
     LogLine,
     ProgressReport,
@@ -84,8 +86,8 @@ class LockBackend(Protocol):
         False if it is not held, or not under this token: then no audit record is stored either.
         """
 
-    async def locks(self) -> list[LockRow]:
-        """The locks held now, by name."""
+    async def locks(self, first: str = "", limit: int = 1_000) -> list[LockRow]:
+        """The locks held now, by name, from this name on."""
 
 
 class Store(LockBackend, Protocol):
@@ -269,6 +271,12 @@ class Store(LockBackend, Protocol):
 
     async def children(self, parent_id: str) -> dict[State, int]:
         """The number of children of this parent in each state."""
+
+    async def last_child_ended(self, parent_id: str) -> Micros | None:
+        """The latest `finished` among the children of this parent."""
+
+    async def held_keys(self, kind: KeyKind, first: str = "", limit: int = 1_000) -> list[HeldKey]:
+        """The keys of this kind that live executions hold, by key, from this key on."""
 
     async def execution(self, id: str) -> ExecutionRow | None: ...
 

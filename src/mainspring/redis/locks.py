@@ -64,8 +64,9 @@ class RedisLocks:
             await self._record(audit)
         return bool(released)
 
-    async def locks(self) -> list[LockRow]:
-        return sorted(self._rows(_flat(await self._run("all", ""))), key=lambda row: row.name)
+    async def locks(self, first: str = "", limit: int = 1_000) -> list[LockRow]:
+        held = sorted(self._rows(_flat(await self._run("all", ""))), key=lambda row: row.name)
+        return [row for row in held if row.name >= first][:limit]
 
     def _rows(self, answer: list[Any]) -> list[LockRow]:
         """Five values per lock. An unreadable answer confirms nothing."""

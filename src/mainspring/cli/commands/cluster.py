@@ -9,7 +9,7 @@ import click
 from ...app.mainspring import Mainspring
 from ...core.locks import LockNotFound
 from ...core.render.entities import lock_json, worker_json
-from ...core.views.records import LockView, WorkerView
+from ...core.views.records import LockPage, WorkerView
 from ..parameters import short_id
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, without_distance
@@ -27,32 +27,31 @@ def workers(session: ClientSession) -> None:
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def locks() -> None:
-    """Named locks: who holds them, since when, until when."""
+    """What keeps work from running: named locks and the keys of executions, who holds them, since when, until when."""
 
 
 @locks.command("list")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
+@click.option("--cursor", help="Go on from here: the cursor that the page before ended with.")
 @client_options
-def list_locks(session: ClientSession) -> None:
-    """Every lock that is held."""
-    found = session.call(lambda app: app.locks.all())
-    session.show([lock_json(lock) for lock in found], lambda: _print_locks(found))
+def list_locks(session: ClientSession, limit: int, cursor: str | None) -> None:
+    """Named locks, then the keys that running and waiting executions hold against others."""
+    found = session.call(lambda app: app.locks.page(limit, cursor))
+    session.show([lock_json(lock) for lock in found.items], lambda: _print_locks(found))
 
 
 @locks.command("release")
 @click.argument("name")
 @client_options
 def release_lock(session: ClientSession, name: str) -> None:
-    """Take a lock from its holder, without notice: use it when the holder is gone."""
+    """Take a named lock from its holder, without notice: use it when the holder is gone."""
 
-    async def work(app: Mainspring) -> bool:
-        known = [lock.name for lock in await app.locks.all()]
-        if name not in known:
-            raise LockNotFound(name, known)
-        return await app.locks.release(name, by=operator())
+    async def work(app: Mainspring) -> None:
+        if not await app.locks.release(name, by=operator()):
+            raise LockNotFound(name, [lock.name for lock in (await app.locks.page()).items])
 
-    released = session.call(work)
-    text = f"lock {name!r} released" if released else f"lock {name!r} was not held any more"
-    session.show({"lock": name, "released": released}, lambda: click.echo(text))
+    session.call(work)
+    session.show({"lock": name, "released": True}, lambda: click.echo(f"lock {name!r} released"))
 
 
 def _print_workers(found: Sequence[WorkerView]) -> None:
@@ -73,14 +72,19 @@ def _print_workers(found: Sequence[WorkerView]) -> None:
     print_table(columns, found)
 
 
-def _print_locks(found: Sequence[LockView]) -> None:
-    if not found:
+def _print_locks(found: LockPage) -> None:
+    if not found.items:
         click.echo("No lock is held.")
         return
     columns = [
-        Column("LOCK", lambda lock: lock.name),
-        Column("OWNER", lambda lock: lock.owner, "cut"),
-        Column("SINCE", lambda lock: moment(lock.acquired_at)),
-        Column("UNTIL", lambda lock: moment(lock.expires_at)),
+        Column("KIND", lambda lock: lock.kind),
+        Column("NAME", lambda lock: lock.name, "cut"),
+        Column("JOB", lambda lock: lock.job or "-", "cut"),
+        Column("OWNER", lambda lock: lock.owner or f"({lock.status})", "cut"),
+        Column("SINCE", lambda lock: moment(lock.acquired_at), "keep", without_distance),
+        Column("UNTIL", lambda lock: "-" if lock.expires_at is None else moment(lock.expires_at)),
+        Column("EXECUTION", lambda lock: lock.execution_id or "-", "drop"),
     ]
-    print_table(columns, found)
+    print_table(columns, found.items)
+    if found.next_cursor is not None:
+        click.echo(f"There are more. Go on with: --cursor '{found.next_cursor}'")

@@ -3,7 +3,8 @@
 Of several callers who retry one execution at the same instant, one succeeds. The unique key of a live retry is gone
 once that retry has ended, so an entry in the store counts the retries of each execution. A caller reads the count first
 and takes the next number by compare-and-set before the retry is stored. A caller who read the count before another
-caller took it is refused, however quickly the other retry came and went.
+caller took it is refused, however quickly the other retry came and went. So is a caller whose request was on its way
+meanwhile: within `AT_ONCE` of a retry that has ended, nobody can have asked because of its ending.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from .enqueue import Enqueuer
 RETRY: Literal["retry"] = "retry"
 KEPT_FOR = 3600 * SECOND
 """Longer than any request takes."""
+AT_ONCE = 2 * SECOND
 
 
 class ManualRuns:
@@ -118,7 +120,7 @@ class ManualRuns:
         await self._keep_names(execution, tenants, now)
         action = "retry" if tenants is None else "retry_failed"
         audit = audit_record(self._chance, action, f"execution:{ended.id}", by, now, after=execution.id)
-        return await self._add_or_refuse(execution, audit)
+        return await self._add_or_refuse(execution, audit, seen)
 
     async def _keep_names(self, parent: ExecutionRow, names: Sequence[str] | None, now: Micros) -> None:
         """A list of tenants that the caller chose is stored before the parent. If the parent is never stored, the list
@@ -126,9 +128,10 @@ class ManualRuns:
         if names is not None:
             await rosters.create(self._store, parent, names, random_id(now, self._chance), now)
 
-    async def _add_or_refuse(self, execution: ExecutionRow, audit: Audit) -> ExecutionRow:
+    async def _add_or_refuse(self, execution: ExecutionRow, audit: Audit, seen: int = 0) -> ExecutionRow:
         result, added = await self._enqueuer.add_one(execution, audit)
         if result is None:
+            await self.claims.give_back(execution, seen, added.holder)
             state = f"being retried already, as execution {added.holder}"
             raise being_retried(execution.retry_of, state, audit.action)
         if result.state is State.SKIPPED:
@@ -162,9 +165,18 @@ class RetryClaims:
         self.expiry = EntryExpiry(store, clock, RETRY, _is_old)
 
     async def count(self, ended: str) -> int:
-        """How many times this execution has been retried; 0 for text that is no id."""
+        """How many times this execution has been retried; 0 for text that is no id. Refused if its last retry has come
+        and gone at the very same time."""
         found = await self._find(ended) if EXECUTION_ID.fullmatch(ended) else None
-        return 0 if found is None else found.version
+        if found is None:
+            return 0
+        last = _last_retry(found)
+        if last.at > await self._store.now() - AT_ONCE:
+            retry = await self._store.execution(last.id)
+            if retry is None or retry.state.final:
+                state = f"retried at this very time, as execution {last.id}"
+                raise being_retried(ended, state if retry is None else f"{state}, which is {retry.state}")
+        return found.version
 
     async def take(self, retry: ExecutionRow, seen: int, now: Micros) -> None:
         """Refuse this retry if there was another one since the caller counted."""
@@ -177,12 +189,18 @@ class RetryClaims:
         other = "" if found is None else f", as execution {_last_retry(found).id}"
         raise being_retried(ended, f"being retried already{other}")
 
+    async def give_back(self, retry: ExecutionRow, seen: int, holder: str | None) -> None:
+        """This retry was not stored, because another one is alive: the entry names that one again."""
+        body = msgspec.json.encode(_LastRetry(holder or retry.id, retry.created)).decode()
+        entry = Entry(kind=RETRY, key=retry.retry_of or "", body=body)
+        await self._store.write_entries([EntryWrite(entry=entry, seen_version=seen + 1)])
+
     async def _find(self, ended: str) -> Entry | None:
         return next(iter(await self._store.entries(RETRY, "", [ended])), None)
 
 
 def being_retried(ended: str | None, state: str, command: str = "retry") -> CommandRefused:
-    return CommandRefused(command, state, ["that one has ended"], f"execution {ended}")
+    return CommandRefused(command, state, [f"that one ended {AT_ONCE // SECOND} s ago"], f"execution {ended}")
 
 
 def _last_retry(entry: Entry) -> _LastRetry:

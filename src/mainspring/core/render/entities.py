@@ -439,11 +439,17 @@ def worker_json(worker: WorkerView) -> dict[str, Any]:
 
 
 class LockJson(JsonForm):
+    kind: Annotated[
+        Literal["lock", "overlap", "unique"], Meta(description="A named lock, or a key that a live execution holds.")
+    ]
     name: str
-    owner: str
+    owner: str | None
     token: int
     acquired_at: Instant
-    expires_at: Instant
+    expires_at: Instant | None
+    job: str | None
+    execution_id: str | None
+    status: State | None
 
 
 def lock_json(lock: LockView) -> dict[str, Any]:

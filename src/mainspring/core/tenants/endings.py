@@ -31,7 +31,8 @@ async def settle_parent(store: Store, parent_id: str, now: Micros, emit: Emit) -
         return False
     if await store.find(ExecutionQuery(parent_id=parent_id, states=LIVE, limit=1)):
         return False
-    change = transitions.after_children(parent, await store.children(parent_id), now)
+    latest = max(now, await store.last_child_ended(parent_id) or now)  # by whatever clock the last child has ended
+    change = transitions.after_children(parent, await store.children(parent_id), latest)
     if change is None or not (await store.exchange([change], None)).applied[0]:
         return False
     emit(
@@ -39,7 +40,7 @@ async def settle_parent(store: Store, parent_id: str, now: Micros, emit: Emit) -
             execution=parent,
             state=change.to,
             attempt=parent.attempt,
-            duration_ms=(now - (parent.started or parent.created)) / 1000,
+            duration_ms=(change.at - (parent.started or parent.created)) / 1000,
             error=change.error,
             reason=change.reason or "completed",
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from ...model.backfill import OVER, BackfillRow, BackfillState, Only, Order
-from ...model.store.messages import Audit, LockRow, LogLine, WorkerInfo
-from ...model.time.instants import to_datetime
+from ...model.execution import State
+from ...model.store.messages import Audit, HeldKey, LockRow, LogLine, WorkerInfo
+from ...model.time.instants import maybe_datetime, to_datetime
 from ...model.windows import Window
 
 
@@ -23,13 +24,30 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class LockView(msgspec.Struct, frozen=True, kw_only=True):
-    """A named lock that is held. `token` is its fencing token, which grows each time the lock is taken."""
+    """What keeps others out: a named lock, or a key of a live execution.
 
+    `overlap` keys keep other executions of the job from running, `unique` keys others with the same key from being
+    enqueued. `owner` is the process that holds the lock or runs the execution; None while the execution waits.
+    `acquired_at` of a key is when its execution started, or was added if it has not started; `expires_at` is the end
+    of its lease, None while it waits. `token` is the fencing token.
+    """
+
+    kind: Literal["lock", "overlap", "unique"]
     name: str
-    owner: str
+    owner: str | None
     token: int
     acquired_at: datetime
-    expires_at: datetime
+    expires_at: datetime | None
+    job: str | None = None
+    execution_id: str | None = None
+    status: State | None = None
+
+
+class LockPage(msgspec.Struct, frozen=True):
+    """One page of what is held; `next_cursor` is None on the last page."""
+
+    items: list[LockView]
+    next_cursor: str | None
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +86,21 @@ def log_entries(lines: Iterable[tuple[int, LogLine]]) -> list[tuple[int, LogEntr
     return [(number, LogEntry(to_datetime(line.at), line.level, line.message)) for number, line in lines]
 
 
-def lock_view(row: LockRow) -> LockView:
+def lock_view(row: LockRow | HeldKey) -> LockView:
+    if isinstance(row, HeldKey):
+        return LockView(
+            kind=row.kind,
+            name=row.key,
+            owner=row.owner,
+            token=row.token,
+            acquired_at=to_datetime(row.since),
+            expires_at=maybe_datetime(row.until),
+            job=row.job,
+            execution_id=row.execution_id,
+            status=row.state,
+        )
     return LockView(
+        kind="lock",
         name=row.name,
         owner=row.owner,
         token=row.token,

@@ -201,6 +201,24 @@ class LockRow(msgspec.Struct, frozen=True, kw_only=True):
     expires: Micros
 
 
+KeyKind: TypeAlias = Literal["overlap", "unique"]
+
+
+class HeldKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that a live execution holds against others. `since` is when the execution started, or was added if it has
+    not started; `until` is the end of its lease, while it runs on `owner`."""
+
+    kind: KeyKind
+    key: str
+    execution_id: str
+    job: str
+    state: State
+    owner: str | None
+    token: int
+    since: Micros
+    until: Micros | None
+
+
 class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of the execution list, newest id first or `oldest_first`. `before` and `after` are cursors: only ids
     smaller than `before` and greater than `after`. `created_from` is inclusive, `created_to` exclusive.

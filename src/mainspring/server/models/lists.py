@@ -19,7 +19,7 @@ from ...model.values.reading import instant
 from .fields import MOST_OFFSET, MOST_PER_PAGE, NO_NUL, Limit, QueryFields
 
 MOST_DAYS = 3_660
-_PAGING = frozenset({"q", "sort", "limit", "offset"})
+_PAGING = frozenset({"q", "sort", "limit", "offset", "cursor"})
 
 # --- long lists ---------------------------------------------------------------------------------------------------
 

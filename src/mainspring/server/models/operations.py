@@ -35,12 +35,17 @@ class HandlersJson(ShortListJson):
 
 
 class LockList(ShortList):
+    kind: Literal["lock", "overlap", "unique"] | None = None
     owner: Short | None = None
     sort: Literal["name", "-name", "acquired_at", "-acquired_at", "expires_at", "-expires_at"] = "name"
+    cursor: Annotated[
+        str | None, Field(min_length=1, max_length=1_000, pattern=NO_NUL, description="`next_cursor` of an answer.")
+    ] = None
 
 
 class LocksJson(ShortListJson):
     items: list[LockJson]
+    next_cursor: str | None
 
 
 class AuditList(QueryFields):

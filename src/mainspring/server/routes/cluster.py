@@ -8,15 +8,17 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
-from ...core.locks import LockNotFound, lock_name
+from ...core.locks import LockNotFound
 from ...core.render.entities import handler_json, lock_json, worker_json
 from ...core.views.records import lock_view, worker_view
-from ...model.errors import InvalidValue
 from ..errors import respond
 from ..models.lists import listed
 from ..models.operations import HandlerList, HandlersJson, LockList, LocksJson, WorkerList, WorkersJson
 from ..request import Administering, Viewing, json
 from ..responses import answers
+
+MAX_KEY = 1_000
+MOST_LOCKS = 10_000
 
 router = APIRouter(prefix="/api/v1", tags=["cluster"])
 
@@ -49,24 +51,26 @@ async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) 
     return respond(json(listed(items, wanted)))
 
 
-@router.get("/locks", operation_id="list_locks", responses=answers({200: (LocksJson, "Locks that are held.")}))
+@router.get("/locks", operation_id="list_locks", responses=answers({200: (LocksJson, "What is held.")}))
 async def list_locks(call: Viewing, wanted: Annotated[LockList, Query()]) -> Response:
-    """Who holds which lock, since when, and until when."""
-    return respond(json(listed([lock_json(lock_view(row)) for row in await call.engine.locks.backend.locks()], wanted)))
+    """Named locks, and the keys by which live executions keep others out: who holds which, since when, until when.
+
+    One answer looks at 10,000 of them; `next_cursor` goes on from there.
+    """
+    held = await call.engine.locks.page(MOST_LOCKS, wanted.cursor)
+    shown = listed([lock_json(lock_view(row)) for row in held.rows], wanted)
+    return respond(json({**shown, "next_cursor": held.next_cursor}))
 
 
 @router.delete(
     "/locks/{name:path}",
     operation_id="release_lock",
     status_code=204,
-    responses=answers({204: (None, "It is released.")}, 404),
+    responses=answers({204: (None, "It is released.")}, 404, 409),
 )
-async def release_lock(call: Administering, name: Annotated[str, Path(max_length=200)]) -> Response:
-    """Release a lock. Its holder is not notified: use it when the holder is gone."""
-    try:
-        known = lock_name(name)
-    except InvalidValue:
-        raise LockNotFound(name) from None
-    if not await call.engine.locks.release(known, call.by):
+async def release_lock(call: Administering, name: Annotated[str, Path(max_length=MAX_KEY)]) -> Response:
+    """Release a named lock. Its holder is not notified: use it when the holder is gone. The key of an execution is
+    refused: cancel the execution."""
+    if not name.isprintable() or not await call.engine.locks.release(name, call.by):
         raise LockNotFound(name)
     return respond(Answer(204))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from ...model.execution import AttemptRecord, ExecutionRow, State, lane, next_token
 from ...model.job import Job, JobStats
-from ...model.store.messages import Change, ClaimRequest
+from ...model.store.messages import Change, ClaimRequest, HeldKey, KeyKind
 from ...model.time.instants import Micros, seconds_to_micros
 
 T = TypeVar("T")
@@ -112,6 +112,25 @@ def _with_attempt(attempts: str, attempt: AttemptRecord | None) -> str:
 
 
 # --- claiming ---------------------------------------------------------------------------------------------------
+
+
+def held_key(kind: KeyKind, key: str, row: ExecutionRow) -> HeldKey:
+    return HeldKey(
+        kind=kind,
+        key=key,
+        execution_id=row.id,
+        job=row.job,
+        state=row.state,
+        owner=row.owner,
+        token=row.token,
+        since=row.created if row.started is None else row.started,
+        until=row.lease,
+    )
+
+
+def held_key_of(kind: KeyKind, columns: Sequence[Any]) -> HeldKey:
+    """From columns in the order of the fields."""
+    return msgspec.convert(dict(zip(HeldKey.__struct_fields__, (kind, *columns), strict=True)), HeldKey)
 
 
 def lane_name(row: ExecutionRow, kind: str = "") -> str:

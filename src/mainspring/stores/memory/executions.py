@@ -18,6 +18,8 @@ from ...model.store.messages import (
     Change,
     ExecutionQuery,
     HeartbeatRequest,
+    HeldKey,
+    KeyKind,
     LogLine,
     ProgressReport,
     PruneRule,
@@ -157,6 +159,13 @@ class ExecutionTable:
 
     def children(self, parent_id: str) -> dict[State, int]:
         return dict(Counter(row.state for row in self._rows(self._ids.children(parent_id))))
+
+    def last_child_ended(self, parent_id: str) -> Micros | None:
+        rows = self._rows(self._ids.children(parent_id))
+        return max((row.finished for row in rows if row.finished is not None), default=None)
+
+    def held_keys(self, kind: KeyKind, first: str = "", limit: int = 1_000) -> list[HeldKey]:
+        return self.live.held_keys(kind, first, limit)
 
     def expired(self, limit: int) -> list[ExecutionRow]:
         now = self._clock.now()

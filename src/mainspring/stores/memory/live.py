@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from ...model.execution import ExecutionRow, State, lane
 from ...model.limits import Limit
-from ...model.store.messages import Blocked, ClaimRequest
+from ...model.store.messages import Blocked, ClaimRequest, HeldKey, KeyKind
 from ...model.time.instants import Micros, seconds_to_micros
 from ..common.limits import next_tag
-from ..common.rows import WAITERS_AT_ONCE, claimed, deferred, freed_keys, picked
+from ..common.rows import WAITERS_AT_ONCE, claimed, deferred, freed_keys, held_key, picked
 from .limits import Limits
 from .sorted_queue import SortedQueue
 from .wait_lines import QueuePlace
@@ -107,6 +107,11 @@ class LiveTable:
 
     def running(self) -> list[ExecutionRow]:
         return [row for row in self._rows.values() if row.state is State.RUNNING]
+
+    def held_keys(self, kind: KeyKind, first: str, limit: int) -> list[HeldKey]:
+        holders = self._overlap if kind == "overlap" else self._unique
+        keys = sorted(key for key in holders if key >= first)[:limit]
+        return [held_key(kind, key, self._rows[holders[key]]) for key in keys]
 
     def unique_holder(self, key: str | None) -> str | None:
         return None if key is None else self._unique.get(key)

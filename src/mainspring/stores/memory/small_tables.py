@@ -112,13 +112,17 @@ class LockTable:
             self._audits.add(audit)
         return released
 
-    def locks(self) -> list[LockRow]:
-        now = self._clock.now()
-        return [self._rows[name] for name in sorted(self._rows) if self._rows[name].expires > now]
+    def locks(self, first: str = "", limit: int = 1_000) -> list[LockRow]:
+        held = self._held_now()
+        return [held[name] for name in sorted(held) if name >= first][:limit]
 
     def prune(self) -> None:
         """Forget expired locks."""
-        self._rows = {row.name: row for row in self.locks()}
+        self._rows = self._held_now()
+
+    def _held_now(self) -> dict[str, LockRow]:
+        now = self._clock.now()
+        return {name: row for name, row in self._rows.items() if row.expires > now}
 
     def _expire_in(self, name: str, token: int | None, seconds: float) -> bool:
         """Let a held lock expire so many seconds from now."""

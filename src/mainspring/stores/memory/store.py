@@ -126,6 +126,8 @@ class MemoryStore:
     todo = _of(lambda store: store._executions.history.todo)
     todo_done = _of(lambda store: store._executions.todo_done)
     children = _of(lambda store: store._executions.children)
+    last_child_ended = _of(lambda store: store._executions.last_child_ended)
+    held_keys = _of(lambda store: store._executions.held_keys)
     execution = _of(lambda store: store._executions.execution)
     find = _of(lambda store: store._executions.find)
     count = _of(lambda store: store._executions.count)

@@ -54,9 +54,9 @@ class Locks(StorePart):
             await auditing.move_out(self.db, self.db.locks, [name])
         return released
 
-    async def locks(self) -> list[LockRow]:
-        held = {"expires": {"$gt": await self.db.now()}, "token": {"$exists": True}}
-        return [lock_of(doc) for doc in await self.db.locks.find(held, sort={"_id": 1})]
+    async def locks(self, first: str = "", limit: int = 1_000) -> list[LockRow]:
+        held = {"_id": {"$gte": first}, "expires": {"$gt": await self.db.now()}, "token": {"$exists": True}}
+        return [lock_of(doc) for doc in await self.db.locks.find(held, sort={"_id": 1}, limit=limit)]
 
 
 async def _expire(db: Database, name: str, token: int | None, seconds: float, audit: Audit | None) -> bool:

@@ -37,8 +37,8 @@ async def lock_release(
     return bool(await db.rows("lock_release", name, token, seconds_to_micros(keep_for), record))
 
 
-async def locks(db: Database) -> list[LockRow]:
-    return [_lock(row) for row in await db.rows("locks", repeat=True)]
+async def locks(db: Database, first: str = "", limit: int = 1_000) -> list[LockRow]:
+    return [_lock(row) for row in await db.rows("locks", first, limit, repeat=True)]
 
 
 def _lock(row: Row) -> LockRow:

@@ -109,6 +109,8 @@ class PostgresStore(NetworkedStore[Opened]):
     todo = _runs(live.todo)
     todo_done = _runs(live.todo_done)
     children = _runs(live.children)
+    last_child_ended = _runs(live.last_child_ended)
+    held_keys = _runs(live.held_keys)
     execution = _runs(execution_lists.execution)
     find = _runs(execution_lists.find)
     count = _runs(execution_lists.count)

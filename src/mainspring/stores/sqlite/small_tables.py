@@ -43,9 +43,9 @@ def lock_release(
     return released
 
 
-def locks(tx: Transaction) -> list[LockRow]:
+def locks(tx: Transaction, first: str = "", limit: int = 1_000) -> list[LockRow]:
     fields = LockRow.__struct_fields__
-    return [LockRow(**dict(zip(fields, row, strict=True))) for row in tx.rows("locks", tx.now)]
+    return [LockRow(**dict(zip(fields, row, strict=True))) for row in tx.rows("locks", tx.now, first, limit)]
 
 
 # --- audit records ---------------------------------------------------------------------------------------------------

@@ -155,6 +155,8 @@ class SqliteStore:
     todo = _reads(history.todo)
     todo_done = _writes(history.todo_done)
     children = _reads(live.children)
+    last_child_ended = _reads(live.last_child_ended)
+    held_keys = _lists(live.held_keys)
     execution = _reads(execution_lists.execution)
     count = _lists(execution_lists.count)
     logs = _lists(execution_lists.logs)

@@ -9,7 +9,8 @@ import asyncio
 
 import pytest
 
-from ...model.store.messages import LockRow
+from ...model.execution import State
+from ...model.store.messages import HeldKey, LockRow
 from .base import StoreSuite, World
 
 
@@ -31,6 +32,8 @@ class Locks(StoreSuite):
     async def test_locks_are_listed_by_name(self, world: World) -> None:
         rows = [await take(world, name) for name in ("b", "a", "ü")]
         assert await world.store.locks() == [rows[1], rows[0], rows[2]]
+        assert await world.store.locks("aa", 1) == [rows[0]]
+        assert await world.store.locks("b") == [rows[0], rows[2]]
 
     @pytest.mark.req("LCK-1")
     async def test_of_concurrent_takers_one_gets_it(self, world: World) -> None:
@@ -113,6 +116,47 @@ class Locks(StoreSuite):
 
 
 class StoreLocks(StoreSuite):
+    @pytest.mark.req("LCK-4")
+    async def test_the_keys_that_live_executions_hold_are_listed_with_their_holders(self, world: World) -> None:
+        both = world.execution(overlap_key="o2", unique_key="u1")
+        await world.add(both, world.execution(), world.execution(overlap_key="o3", staged=True))
+        [running] = [row for row in await world.claim(limit=1) if row.id == both.id]
+        waiting = world.execution(overlap_key="o1", job="other", job_id="other-1", due=world.after(60))
+        await world.add(waiting)
+        keys = await world.store.held_keys("overlap")
+        assert [held.key for held in keys] == ["o1", "o2", "o3"]
+        assert keys[:2] == [
+            HeldKey(
+                kind="overlap",
+                key="o1",
+                execution_id=waiting.id,
+                job="other",
+                state=State.PENDING,
+                owner=None,
+                token=0,
+                since=waiting.created,
+                until=None,
+            ),
+            HeldKey(
+                kind="overlap",
+                key="o2",
+                execution_id=both.id,
+                job="job",
+                state=State.RUNNING,
+                owner=running.owner,
+                token=running.token,
+                since=running.started or 0,
+                until=running.lease,
+            ),
+        ]
+        [unique] = await world.store.held_keys("unique")
+        assert (unique.key, unique.execution_id) == ("u1", both.id)
+        assert [held.key for held in await world.store.held_keys("overlap", "o2", 1)] == ["o2"]
+        assert [held.key for held in await world.store.held_keys("overlap", "o11")] == ["o2", "o3"]
+        assert await world.settle(running)
+        assert [held.key for held in await world.store.held_keys("overlap")] == ["o1", "o3"]
+        assert await world.store.held_keys("unique") == []
+
     @pytest.mark.req("LCK-1")
     async def test_housekeeping_forgets_only_those_whose_time_is_over(self, world: World) -> None:
         over, held, kept = [await take(world, name, ttl=ttl) for name, ttl in (("o", 1), ("h", 60), ("k", 60))]

@@ -22,6 +22,7 @@ from mainspring import (
     RetryAfter,
     every,
 )
+from mainspring.core.commands import trigger
 from mainspring.core.commands.trigger import RetryClaims
 from mainspring.core.views.execution import row_of
 from mainspring.core.views.job import job_of
@@ -280,6 +281,9 @@ async def test_who_retries_hears_of_a_retry_that_has_come_and_gone_meanwhile(
         with pytest.raises(CommandRefused, match="it is being retried already, as execution") as refused:
             await app.retry(failed)
         assert others[0].id in str(refused.value)
+        with pytest.raises(CommandRefused, match=f"at this very time, as execution {others[0].id}, which is failed"):
+            await app.retry(failed)  # asked at the same time; this request took longer
+        monkeypatch.setattr(trigger, "AT_ONCE", 0)
         assert (await app.retry(failed)).retry_of == failed.id  # whoever asks later knows of that retry
 
 

@@ -17,12 +17,16 @@ from mainspring.core.declaring.tenant_options import MAX_TENANTS, context_wanted
 from mainspring.core.rules import new_execution, transitions
 from mainspring.core.rules.retention import sparing_tenants
 from mainspring.core.rules.window_ledger import is_entered
+from mainspring.core.tenants.endings import settle_parent
 from mainspring.core.tenants.fan_out import Tenants
+from mainspring.model.events import AttemptEnded
 from mainspring.model.execution import FINAL, ExecutionRow, Outcome, encode_policy
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.limits import decode_limits
-from mainspring.model.store.messages import PruneRule
+from mainspring.model.store.messages import ClaimRequest, PruneRule
 from mainspring.model.values.ids import random_id, tenant_id
+from mainspring.stores.memory import MemoryStore
+from mainspring.testing import FakeClock
 
 NAMES = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=30)
 
@@ -209,3 +213,24 @@ def test_retention_spares_what_a_living_parent_will_count() -> None:
     assert sparing_tenants(rule, 10 * hour).older_than == 9 * hour
     old = msgspec.structs.replace(rule, older_than=3 * hour)
     assert sparing_tenants(old, 10 * hour).older_than == 3 * hour
+
+
+@pytest.mark.req("TEN-4")
+async def test_a_parent_ends_no_earlier_than_its_last_tenant_whatever_the_clocks_say() -> None:
+    """The last tenant ran on a machine whose clock is an hour ahead of the one that settles the parent."""
+    store, seen = MemoryStore(FakeClock()), list[Any]()
+    now = await store.now()
+    parent = parent_of(job_of(tenants=["a"]))
+    tenant = ExecutionRow(id="t", job="nightly", job_id="job-1", handler="nightly", parent_id=parent.id, tenant="a")
+    await store.add([msgspec.structs.replace(parent, state=State.WAITING, started=now), tenant])
+    request = ClaimRequest(owner="w", handlers=frozenset({"nightly"}), queues=None, limit=1, lease=30.0)
+    [running] = (await store.exchange([], request)).claimed
+    outcome = Outcome(end="completed", started=now, ended=now + 3_600_000_000, worker="w")
+    await store.exchange([transitions.after_attempt(running, outcome)], None)
+    assert await settle_parent(store, parent.id, now, seen.append)
+    ended = await store.execution(parent.id)
+    assert ended is not None
+    assert (ended.state, ended.finished) == (State.COMPLETED, now + 3_600_000_000)
+    [event] = seen
+    assert isinstance(event, AttemptEnded)
+    assert event.duration_ms == 3_600_000

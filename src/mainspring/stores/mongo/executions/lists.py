@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....model.execution import FINAL, LIVE, ExecutionRow, State
-from ....model.store.messages import ExecutionQuery, LogLine
+from ....model.store.messages import ExecutionQuery, HeldKey, KeyKind, LogLine
+from ....model.time.instants import Micros
 from ...common.ids import id_in_trace, id_range
+from ...common.rows import held_key
 from ..connection.database import Database, StorePart
 from ..documents import execution_of, log_of, logs_after
 from .incarnations import ids_of
@@ -42,6 +44,17 @@ class ExecutionLists(StorePart):
         group = {"$group": {"_id": "$state", "count": {"$sum": 1}}}
         found = await self.db.executions.aggregate([{"$match": {"parent_id": parent_id}}, group])
         return {State(doc["_id"]): int(doc["count"]) for doc in found}
+
+    async def last_child_ended(self, parent_id: str) -> Micros | None:
+        latest = {"$group": {"_id": None, "finished": {"$max": "$finished"}}}
+        found = await self.db.executions.aggregate([{"$match": {"parent_id": parent_id, "live": False}}, latest])
+        return next((int(doc["finished"]) for doc in found if doc["finished"] is not None), None)
+
+    async def held_keys(self, kind: KeyKind, first: str = "", limit: int = 1_000) -> list[HeldKey]:
+        field = f"{kind}_key"
+        wanted = {"live": True, field: {"$exists": True, "$gte": first}, **VISIBLE}
+        found = await self.db.executions.find(wanted, {"params": 0}, sort={field: 1}, limit=limit, hint=field)
+        return [held_key(kind, doc[field], execution_of(doc)) for doc in found]
 
     async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
         """None for an execution that is gone, even if its lines are still to be deleted."""

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
-from ....model.store.messages import CancelRequest, ProgressReport, WorkerInfo
-from ....model.time.instants import seconds_to_micros
+from ....model.store.messages import CancelRequest, HeldKey, KeyKind, ProgressReport, WorkerInfo
+from ....model.time.instants import Micros, seconds_to_micros
+from ...common.rows import held_key_of
 from ..database import Database
 from .literals import numbers, storable
 from .rows import as_json, is_id
@@ -78,6 +79,15 @@ def cancels_of(text: str | None) -> dict[str, str]:
 
 async def children(db: Database, parent_id: str) -> dict[State, int]:
     return {State(state): count for state, count in await db.rows("children", parent_id, repeat=True)}
+
+
+async def last_child_ended(db: Database, parent_id: str) -> Micros | None:
+    found: Micros | None = await db.value("last_child_ended", parent_id, repeat=True)
+    return found
+
+
+async def held_keys(db: Database, kind: KeyKind, first: str = "", limit: int = 1_000) -> list[HeldKey]:
+    return [held_key_of(kind, row) for row in await db.rows(f"keys_{kind}", first, limit, repeat=True)]
 
 
 async def workers(db: Database) -> list[WorkerInfo]:

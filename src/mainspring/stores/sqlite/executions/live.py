@@ -8,9 +8,17 @@ from msgspec.structs import replace
 
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
-from ....model.store.messages import CancelRequest, HeartbeatReply, HeartbeatRequest, LogLine, ProgressReport
-from ....model.time.instants import seconds_to_micros
-from ...common.rows import LOG_LINES_KEPT
+from ....model.store.messages import (
+    CancelRequest,
+    HeartbeatReply,
+    HeartbeatRequest,
+    HeldKey,
+    KeyKind,
+    LogLine,
+    ProgressReport,
+)
+from ....model.time.instants import Micros, seconds_to_micros
+from ...common.rows import LOG_LINES_KEPT, held_key_of
 from ..transaction import Transaction, as_json
 from .rows import live_tail
 
@@ -74,6 +82,15 @@ def _append_logs(tx: Transaction, id: str, lines: Sequence[LogLine]) -> None:
     numbered = [(id, number, line.at, line.level, line.message) for number, line in enumerate(lines, first)]
     tx.bulk("log_insert", numbered[-LOG_LINES_KEPT:])
     tx.run("log_trim", id, last - LOG_LINES_KEPT)
+
+
+def last_child_ended(tx: Transaction, parent_id: str) -> Micros | None:
+    found: Micros | None = tx.value("last_child_ended", parent_id)
+    return found
+
+
+def held_keys(tx: Transaction, kind: KeyKind, first: str = "", limit: int = 1_000) -> list[HeldKey]:
+    return [held_key_of(kind, row) for row in tx.rows(f"keys_{kind}", first, limit)]
 
 
 def children(tx: Transaction, parent_id: str) -> dict[State, int]:

@@ -150,3 +150,13 @@ class Children(StoreSuite):
         assert await world.store.children("p") == expected
         assert await world.store.children("q") == {State.PENDING: 1}
         assert await world.store.children("nobody") == {}
+
+    @pytest.mark.req("TEN-4")
+    async def test_when_the_last_child_has_ended(self, world: World) -> None:
+        await world.add(*[world.execution(parent_id="p", tenant=f"t{n}") for n in range(4)], world.execution())
+        rows = await world.claim(limit=5)
+        assert await world.store.last_child_ended("p") is None
+        for row, at in zip(rows, (30, 50, 40, None, 60), strict=True):
+            assert at is None or await world.settle(row, at=world.after(at))
+        assert await world.store.last_child_ended("p") == world.after(50)
+        assert await world.store.last_child_ended("nobody") is None

@@ -1,0 +1,1 @@
+SELECT max(h.finished) FROM mainspring.history h WHERE h.parent_id = $1::text
