@@ -17,8 +17,8 @@ An execution is one document for the whole of its life. Its fields have the name
     wait_line       while it is parked: its wait line; `last_wait_line` and `place` stay until it is claimed or changed
     rare            true for endings other than completed, which are few and often looked for
     delta           true while the statistics of its job do not include its ending, or a rescue of it, yet
-    hidden          true for rows that no reader may see: pending ticks, and ended rows that are not kept
-    pending_tick    the row that a tick is about to add, and the version of the job that it belongs to
+    hidden          true for rows that no reader may see: drafts, and ended rows that are not kept
+    drafts          rows that writes to a job are about to add, each with the stamp of its writer
     audits          audit records of steps that changed it, until they are moved to their own collection
     unkept          true when it is deleted as soon as its follow-ups are done
     claim, settle   the stamps of the claim and of the exchange that changed it last

@@ -91,10 +91,10 @@ INDEXES = (
     _executions("parent", ("parent_id", 1), ("_id", -1), ("state", 1), only={"parent_id": _EXISTS}),
     _executions("trace", ("trace_id", 1), ("_id", -1), only={"trace_id": _EXISTS}),
     _executions("stray", ("stray", 1), ("_id", -1), only={"stray": True}),
-    # Work that is left: follow-ups, statistics, pending ticks, audit records.
+    # Work that is left: follow-ups, statistics, drafts, audit records.
     _executions("todo", ("todo", 1), ("_id", 1), only={"todo": True}),
     _executions("delta", ("delta", 1), ("job_id", 1), ("_id", 1), only={"delta": True}),
-    _executions("pending_tick", ("pending_tick.job", 1), only={"pending_tick.job": _EXISTS}),
+    _executions("drafts", ("drafts.stamp", 1), only={"drafts": _EXISTS}),
     _executions("audits", ("audits", 1), only={"audits": _EXISTS}),
     Index("jobs", "due", (("due", 1), ("_id", 1)), {"due": _EXISTS}),
     Index("jobs", "sweep", (("sweep", 1), ("_id", 1)), {"sweep": True}),

@@ -26,9 +26,9 @@ from .executions.insert import Insert
 from .executions.lists import ExecutionLists
 from .executions.live import LiveExecutions
 from .executions.pruning import Pruning
+from .jobs.drafts import drop_abandoned
 from .jobs.lists import JobLists
 from .jobs.outbox import finish_left, purge_deleted_jobs
-from .jobs.pending_ticks import delete_abandoned
 from .jobs.statistics import Statistics, fold
 from .jobs.write import JobWrites
 from .locks import Locks
@@ -100,7 +100,7 @@ class MongoStore(
         """Also finishes what dead processes have left half done."""
         db = self.db
         await finish_left(db, _LEFTOVERS_AT_ONCE)
-        await delete_abandoned(db, _LEFTOVERS_AT_ONCE)
+        await drop_abandoned(db, _LEFTOVERS_AT_ONCE)
         await move_all(db)
         await delete_all_removed(db)
         await purge_deleted_jobs(db)

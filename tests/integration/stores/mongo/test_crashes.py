@@ -186,7 +186,7 @@ async def test_a_tick_happens_once_wherever_its_scheduler_dies(jobs: int) -> Non
             assert len(await store.audits()) == jobs
             assert sorted(row.id for row in (await store.exchange([], CLAIM)).claimed) == wanted
             await recovered(store)
-            assert await store.db.executions.count_documents({"pending_tick": {"$exists": True}}) == 0
+            assert await store.db.executions.count_documents({"drafts": {"$exists": True}}) == 0
     else:
         pytest.fail("the step never came to its end")
     assert died >= 10

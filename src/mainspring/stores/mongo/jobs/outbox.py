@@ -6,40 +6,35 @@ writer does it at once; if it dies, the next writer of that job does it, or the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from bson import ObjectId
 
 from ....model.store.messages import Added
 from ..connection.database import Database
+from ..documents import Document
 from ..executions.incarnations import draw_numbers
 from ..executions.lists import delete_logs
-from .pending_ticks import add_pending
+from .drafts import publish
 from .statistics import finish_folding
 
 _PURGED_AT_ONCE = 500
 
 
-async def finish(db: Database, name: str, stamp: ObjectId) -> dict[str, Added]:
-    return await finish_all(db, [name], [stamp])
-
-
-async def finish_all(db: Database, names: Sequence[str], stamps: Sequence[ObjectId]) -> dict[str, Added]:
-    """The outcome for each execution, by id. Outboxes that another process has finished already are left out."""
-    mine = {"_id": {"$in": list(names)}, "outbox.id": {"$in": list(stamps)}}
-    boxes = {doc["_id"]: doc["outbox"] for doc in await db.jobs.find(mine, {"outbox": 1})}
+async def finish(db: Database, stamp: ObjectId, boxes: Mapping[str, Document]) -> dict[str, Added]:
+    """Finish the outboxes of one writer, by job. Returns the outcome for each execution, by id; those that another
+    process has published are left out."""
     await db.audits.insert_missing([record for box in boxes.values() for record in box["audits"]])
-    added = await add_pending(db, await _numbers(db, boxes.values()))
-    if boxes:
-        await db.jobs.update_many({**mine, "outbox.deleted": {"$exists": False}}, {"$unset": {"outbox": 1}})
+    added = await publish(db, stamp, await _numbers(db, boxes.values()))
+    own = {"_id": {"$in": list(boxes)}, "outbox.id": stamp}
+    await db.jobs.update_many({**own, "outbox.deleted": {"$exists": False}}, {"$unset": {"outbox": 1}})
     for name, box in boxes.items():
         if box.get("deleted"):
             await _delete(db, name, box)
     return added
 
 
-async def _numbers(db: Database, boxes: Iterable[dict[str, Any]]) -> dict[str, int]:
+async def _numbers(db: Database, boxes: Iterable[Document]) -> dict[str, int]:
     """A number for each execution, by id; repeated calls give the same ones. None for outboxes finished already."""
     full = [box for box in boxes if box["executions"]]
     wanted = {box["job_id"]: (box["version"], len(box["executions"])) for box in full}
@@ -52,7 +47,7 @@ async def _numbers(db: Database, boxes: Iterable[dict[str, Any]]) -> dict[str, i
     }
 
 
-async def _delete(db: Database, name: str, box: dict[str, Any]) -> None:
+async def _delete(db: Database, name: str, box: Document) -> None:
     if box["purge"]:
         await db.purges.update_one({"_id": box["job_id"]}, {"$set": {"job": name}}, upsert=True)
     await db.jobs.delete_one({"_id": name, "outbox.id": box["id"]})
@@ -80,5 +75,5 @@ async def _purge(db: Database, job_id: str) -> None:
 async def finish_left(db: Database, limit: int) -> None:
     """Finish outboxes that dead writers have left. Those of writers that are still at work may be finished here too,
     which does no harm."""
-    for job in await db.jobs.find({"outbox.id": {"$exists": True}}, {"outbox.id": 1}, limit=limit):
-        await finish(db, job["_id"], job["outbox"]["id"])
+    for job in await db.jobs.find({"outbox.id": {"$exists": True}}, {"outbox": 1}, limit=limit):
+        await finish(db, job["outbox"]["id"], {job["_id"]: job["outbox"]})

@@ -1,9 +1,8 @@
 """Writing and deleting jobs: compare-and-set by version, with executions and audit through the job's outbox.
 
-A batch of ticks is a handful of commands, however many ticks there are: the executions are stored as pending ticks, the
-jobs written in one update in which each job compares its own version, numbers drawn, pending ticks turned into
-executions, outboxes cleared. A write that this does not decide is tried on its own, after whatever was in its way is
-finished.
+A batch of ticks is a handful of commands, however many ticks there are: the executions are stored as drafts, the jobs
+written in one update in which each job compares its own version, numbers drawn, drafts published, outboxes cleared. A
+write that this does not decide is tried on its own, after whatever was in its way is finished.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from ....model.errors import StoreError
 from ....model.store.messages import Added, Audit, JobWrite, JobWritten
 from ..connection.bulk import rounds, value_by_id
 from ..connection.database import Database
-from ..connection.errors import Unsure, repeated
-from ..documents import JOB_FIELDS, audit_document, job_document
+from ..connection.errors import Unsure, repeated, sent
+from ..documents import JOB_FIELDS, Document, audit_document, job_document
 from ..executions.incarnations import Registering
 from . import outbox
-from .pending_ticks import add_outcome, delete_lost, store_pending
+from .drafts import add_outcomes, drop_drafts, store_drafts
 
 _TRIES = 50
 _AT_ONCE = 10
@@ -56,22 +55,33 @@ class JobWrites(Registering):
 
 async def _delete(db: Database, name: str, seen_version: int, *, purge: bool, audit: Audit | None) -> bool:
     """The document becomes a mark of the job's deletion, which its outbox then completes."""
-    stamp = ObjectId()
+    stamp, unsure = ObjectId(), False
     records = [] if audit is None else [audit_document(audit)]
     for _ in range(_TRIES):
         stored = await db.jobs.find_one({"_id": name}, {"id": 1, "version": 1, "outbox": 1, "deleted": 1})
-        if stored is None or stored["version"] != seen_version or "deleted" in stored:
-            return False
-        if "outbox" in stored:
-            await outbox.finish(db, name, stored["outbox"]["id"])
+        if stored is None:
+            return unsure
+        box = stored.get("outbox")
+        if box is not None and (box["id"] == stamp or (stored["version"] == seen_version and "deleted" not in stored)):
+            await outbox.finish(db, box["id"], {name: box})
             continue
-        box = {"id": stamp, "job_id": stored["id"], "executions": [], "audits": records}
+        if stored["version"] != seen_version or "deleted" in stored:
+            return False
         seen = {"_id": name, "id": stored["id"], "version": seen_version, "outbox": {"$exists": False}}
-        mark = {"deleted": True, "outbox": {**box, "deleted": True, "purge": purge}}
-        change = {"$set": mark, "$unset": {"due": 1, "sweep": 1}}
-        if (await db.jobs.update_one(seen, change)).matched_count:
-            await outbox.finish(db, name, stamp)
+        box = {
+            "id": stamp,
+            "job_id": stored["id"],
+            "executions": [],
+            "audits": records,
+            "deleted": True,
+            "purge": purge,
+        }
+        change = {"$set": {"deleted": True, "outbox": box}, "$unset": {"due": 1, "sweep": 1}}
+        answer, again = await sent(lambda: db.jobs.update_one(seen, change))  # noqa: B023
+        if answer.matched_count:
+            await outbox.finish(db, stamp, {name: box})
             return True
+        unsure = unsure or again
     raise StoreError(f"job {name!r} is being written by other processes all the time")
 
 
@@ -85,7 +95,8 @@ class JobWriteAttempt(msgspec.Struct):
     stamp: ObjectId
     known: frozenset[str] = frozenset()
     won: bool = False
-    lost: bool = False  # for good: the job has a later version
+    lost: bool = False  # for good: another write has made this version
+    unsure: bool = False  # an answer got lost: perhaps it has won
 
     @property
     def name(self) -> str:
@@ -99,54 +110,59 @@ class JobWriteAttempt(msgspec.Struct):
     def needs_outbox(self) -> bool:
         return bool(self.new) or self.write.audit is not None
 
-    def fields(self) -> dict[str, Any]:
-        job = self.write.job.with_changes(version=(self.write.seen_version or 0) + 1)
-        fields = job_document(job) | {"stamp": self.stamp}
+    @property
+    def version(self) -> int:
+        return (self.write.seen_version or 0) + 1
+
+    def outbox(self) -> Document:
+        audits = [] if self.write.audit is None else [audit_document(self.write.audit)]
+        written = {"id": self.stamp, "job_id": self.write.job.id, "version": self.version}
+        return {**written, "executions": self.new, "audits": audits}
+
+    def fields(self) -> Document:
+        fields = job_document(self.write.job.with_changes(version=self.version)) | {"stamp": self.stamp}
         if self.needs_outbox:
-            audits = [] if self.write.audit is None else [audit_document(self.write.audit)]
-            box = {"id": self.stamp, "job_id": job.id, "version": job.version}
-            fields["outbox"] = box | {"executions": self.new, "audits": audits}
+            fields["outbox"] = self.outbox()
         return {name: value for name, value in fields.items() if value is not None}
 
 
 async def _write_batch(db: Database, writes: Sequence[JobWrite]) -> list[JobWritten]:
-    """No job comes twice."""
-    known = await store_pending(db, writes) if any(write.executions for write in writes) else frozenset()
-    attempts = [JobWriteAttempt(write, ObjectId(), known) for write in writes]
+    """No job comes twice. All writes have the same stamp."""
+    stamp = ObjectId()
+    known = await store_drafts(db, writes, stamp) if any(write.executions for write in writes) else frozenset()
+    attempts = [JobWriteAttempt(write, stamp, known) for write in writes]
     await _try_together(db, [one for one in attempts if one.write.seen_version is not None and one.needs_outbox])
     gate = asyncio.Semaphore(_AT_ONCE)
     await asyncio.gather(*(_try_alone(db, one, gate) for one in attempts if not one.won))
-    boxes = [one for one in attempts if one.won and one.needs_outbox]
-    names, stamps = [one.name for one in boxes], [one.stamp for one in boxes]
-    added = await repeated(lambda: outbox.finish_all(db, names, stamps)) if boxes else {}
-    return [await _answer(db, one, added) if one.won else JobWritten(won=False) for one in attempts]
+    if lost := [id for one in attempts if not one.won for id in one.new]:
+        await drop_drafts(db, lost, stamp)
+    boxes = {one.name: one.outbox() for one in attempts if one.won and one.needs_outbox}
+    added = {id: Added(id, "duplicate") for id in known}
+    if boxes:
+        added |= await repeated(lambda: outbox.finish(db, stamp, boxes))
+    if others := [id for one in attempts if one.won for id in one.new if id not in added]:
+        added |= await add_outcomes(db, others)
+    return [_answer(one, added) for one in attempts]
 
 
-async def _answer(db: Database, one: JobWriteAttempt, added: Mapping[str, Added]) -> JobWritten:
-    outcomes = []
-    for execution in one.write.executions:
-        duplicate = execution.id in one.known
-        found = Added(execution.id, "duplicate") if duplicate else added.get(execution.id)
-        outcomes.append(found or await add_outcome(db, execution.id))
-    return JobWritten(won=True, added=tuple(outcomes))
+def _answer(one: JobWriteAttempt, added: Mapping[str, Added]) -> JobWritten:
+    return JobWritten(won=one.won, added=tuple(added[e.id] for e in one.write.executions) if one.won else ())
 
 
 async def _try_together(db: Database, batch: Sequence[JobWriteAttempt]) -> None:
     """Marks the writes that won, and those that have lost for good. Those without a mark are undecided."""
     if len(batch) < 2:
         return
-    try:
-        all_won = await _update(db, batch) == len(batch)
-    except Unsure:
-        all_won = False
-    stored: dict[str, dict[str, Any]] = {}
+    matched, unsure = await sent(lambda: _update(db, batch))
+    all_won = matched == len(batch)
+    stored: dict[str, Document] = {}
     if not all_won:
         found = await db.jobs.find({"_id": {"$in": [one.name for one in batch]}}, {"id": 1, "version": 1, "stamp": 1})
         stored = {doc["_id"]: doc for doc in found}
     for one in batch:
         doc = stored.get(one.name, {})
-        one.won = all_won or doc.get("stamp") == one.stamp
-        one.lost = doc.get("id") == one.write.job.id and doc["version"] > (one.write.seen_version or 0) and not one.won
+        one.unsure, one.won = unsure, all_won or doc.get("stamp") == one.stamp
+        one.lost = doc.get("id") == one.write.job.id and doc["version"] == one.version and not one.won
 
 
 async def _update(db: Database, batch: Sequence[JobWriteAttempt]) -> int:
@@ -172,30 +188,29 @@ async def _update(db: Database, batch: Sequence[JobWriteAttempt]) -> int:
 async def _try_alone(db: Database, one: JobWriteAttempt, gate: asyncio.Semaphore) -> None:
     async with gate:
         one.won = not one.lost and await _win(db, one)
-        if not one.won and one.new:
-            job = one.write.job
-            await delete_lost(db, job.name, job.id, one.new, one.write.seen_version or 0)
 
 
 async def _win(db: Database, one: JobWriteAttempt) -> bool:
     """An unfinished outbox is finished first: it belongs to the version that this write has seen."""
-    write, unsure = one.write, False
+    write = one.write
     for _ in range(_TRIES):
-        try:
-            if await _send(db, one):
-                return True
-        except Unsure:
-            unsure = True
-            continue
-        stored = await db.jobs.find_one({"_id": one.name}, {"id": 1, "version": 1, "stamp": 1, "outbox": 1})
-        if unsure and stored is not None and stored.get("stamp") == one.stamp:
+        won, again = await sent(lambda: _send(db, one))
+        if won:
             return True
+        one.unsure = one.unsure or again
+        stored = await db.jobs.find_one({"_id": one.name}, {"id": 1, "version": 1, "stamp": 1, "outbox": 1})
         if stored is None:
             if write.seen_version is not None:
                 return False
+        elif one.unsure and stored.get("stamp") == one.stamp:
+            return True
         elif "outbox" in stored and _is_in_the_way(stored, write):
-            await outbox.finish(db, one.name, stored["outbox"]["id"])
+            await outbox.finish(db, stored["outbox"]["id"], {one.name: stored["outbox"]})
         elif not _is_as_seen(stored, write):
+            if one.unsure and stored["id"] == write.job.id and stored["version"] > one.version:
+                raise Unsure(
+                    f"job {one.name!r} has been written since, and this write may have come before; read it again"
+                )
             return False
     raise StoreError(f"job {one.name!r} is being written by other processes all the time")
 
