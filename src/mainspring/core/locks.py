@@ -138,7 +138,7 @@ class Lock:
         self._row: LockRow | None = None
         self._renewal: asyncio.Task[None] | None = None
         self._lost = False
-        self._ours_until = 0.0
+        self._asked = self._ours_until = self._hold_until = 0.0  # monotonic time
 
     @property
     def token(self) -> int:
@@ -157,7 +157,7 @@ class Lock:
 
     async def __aenter__(self) -> Lock:
         self._row = await self._take()
-        self._taken = self._clock.monotonic()
+        self._hold_until = self._clock.monotonic() + self._hold
         self._renewal = asyncio.create_task(self._renew(), name=f"lock-{self.name}")
         return self
 
@@ -168,7 +168,7 @@ class Lock:
             self._renewal.cancel()
             await asyncio.gather(self._renewal, return_exceptions=True)
         row, self._row = self._held(), None
-        left = self._hold - (self._clock.monotonic() - self._taken)
+        left = self._hold_until - self._clock.monotonic()
         try:
             await self._backend.lock_release(row.name, row.token, keep_for=max(0.0, left))
         except Exception as error:  # the work is done, and the lock expires
@@ -177,10 +177,10 @@ class Lock:
     async def _take(self) -> LockRow:
         began = self._clock.monotonic()
         while True:
-            asked, time = self._clock.monotonic(), max(self._ttl, self._hold)
+            self._asked, time = self._clock.monotonic(), max(self._ttl, self._hold)
             row = await self._backend.lock_take(self.name, self._owner, time)
             if row is not None:
-                self._ours_until = asked + time
+                self._ours_until = self._asked + time
                 return row
             if self._wait is not None and self._clock.monotonic() - began >= self._wait:
                 raise LockTaken(self.name, await self._holder())
@@ -191,17 +191,19 @@ class Lock:
         return held[0].owner if held and held[0].name == self.name else "another owner"
 
     async def _renew(self) -> None:
-        """Renew at a third of the time; once refused, or not renewed in time, the lock is lost."""
+        """Renew at a third of the time, counted from the request before; once refused, the lock is lost. A renewal does
+        not shorten the time for which the lock is held at least."""
         while not self._lost:
-            await asyncio.sleep(self._ttl / 3)
-            asked = self._clock.monotonic()
+            await asyncio.sleep(max(0.0, self._asked + self._ttl / 3 - self._clock.monotonic()))
+            self._asked = self._clock.monotonic()
+            time = max(self._ttl, self._hold_until - self._asked)
             try:
-                renewed = await self._backend.lock_renew(self.name, self.token, self._ttl)
+                renewed = await self._backend.lock_renew(self.name, self.token, time)
             except Exception as error:  # emitted, and tried again
                 self._emit(trouble("locks", error))
                 continue
             if renewed:
-                self._ours_until = asked + self._ttl
+                self._ours_until = self._asked + time
             else:
                 self._lost = True
 

@@ -174,7 +174,8 @@ async def test_a_parent_shows_how_many_of_its_tenants_succeeded(kind: str, tmp_p
         await ground.store.add([execution(tenant=name, parent_id=waits.id) for name in "abc"])
         good, bad = (await ground.store.exchange([], claim(limit=2))).claimed
         counts = '{"total":9,"success":7,"failed":2}'
-        over = change(ended, State.PARTIAL, 9, expect=State.WAITING, token=1, owner=None, result_json=counts)
+        [token] = [row.token for row in claimed if row.id == ended.id]
+        over = change(ended, State.PARTIAL, 9, expect=State.WAITING, token=token, owner=None, result_json=counts)
         changes = [change(good, State.COMPLETED, 6), change(bad, State.FAILED, 7), over]
         assert (await ground.store.exchange(changes, None)).applied == (True, True, True)
         await ground.store.add([child])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sized
+from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -63,8 +64,12 @@ class Silence:
         self.last_sent = clock.monotonic()
         """Monotonic time at which the last heartbeat that got through was sent."""
 
+    def left(self) -> float:
+        """Seconds until the silence has lasted for a whole lease; 0 or less afterwards."""
+        return self.last_sent + self._lease - self._clock.monotonic()
+
     def outlasts_lease(self) -> bool:
-        return self._clock.monotonic() - self.last_sent >= self._lease
+        return self.left() <= 0
 
 
 class Heartbeat(Protocol):
@@ -123,32 +128,33 @@ class HeartbeatThread:
         self._thread.join()
 
     def _run(self) -> None:
+        """An answer that was slow does not delay the next heartbeat."""
         while not self._stopping:
-            self._beat()
-            self._nudge.wait(self._interval)
+            sent = self._clock.monotonic()
+            with suppress(Exception):  # `send` reports its errors, and the watch measures the silence
+                self._beat(sent)
+            self._nudge.wait(max(0.0, sent + self._interval - self._clock.monotonic()))
             self._nudge.clear()
         self._on_loop(self._ended.set)
 
-    def _beat(self) -> None:
-        sent = self._clock.monotonic()
+    def _beat(self, sent: float) -> None:
         request = self.leases.heartbeat()
-        try:
-            reply = self._send(request)
-        except Exception:
-            return  # the watch measures the silence
+        reply = self._send(request)
         self._silence.last_sent = sent
         self._on_loop(self._received, request, reply, self._clock.monotonic())
 
     async def _watch_silence(self) -> None:
-        """On the event loop, because a heartbeat may hang. A process that wakes from a pause gets time for a heartbeat:
-        only a silence that is seen twice counts."""
-        suspected = False
+        """On the event loop, because a heartbeat may hang. Cuts off at the instant at which the lease ends, and again
+        while the silence lasts, for what an exchange under way has claimed meanwhile. A process that wakes from a pause
+        gets time for a heartbeat first."""
+        most = self._interval / 2
         while True:
-            await asyncio.sleep(self._interval / 2)
-            silent = self._silence.outlasts_lease()
-            if silent and suspected:
-                self._on_cut_off()
-            suspected = silent
+            began, left = self._clock.monotonic(), self._silence.left()
+            planned = min(left, most) if left > 0 else most
+            await asyncio.sleep(planned)
+            paused = self._clock.monotonic() - began - planned > most
+            if not paused and self._silence.outlasts_lease():
+                self._loop.call_soon(self._on_cut_off)
 
     def _received(self, request: HeartbeatRequest, reply: HeartbeatReply, received: float) -> None:
         """On the event loop, which may have been blocked since: the store's clock has gone on meanwhile."""
@@ -156,5 +162,5 @@ class HeartbeatThread:
         self._on_reply(self.leases.still_held(request, msgspec.structs.replace(reply, now=now)))
 
     def _on_loop(self, callback: Callable[..., object], *arguments: object) -> None:
-        if not self._loop.is_closed():
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback, *arguments)
