@@ -197,15 +197,15 @@ SAFEGUARDS = (
         (
             Edit(
                 "core/engine/heartbeat.py",
-                "self._beat() self._nudge.wait(self._interval)",
-                "self._loop.call_soon_threadsafe(self._beat)\n            self._nudge.wait(self._interval)",
+                "self._beat(sent) self._nudge",
+                "self._loop.call_soon_threadsafe(self._beat, sent)\n            self._nudge",
             ),
         ),
         ("tests/crash/test_long_runs.py",),
     ),
     Safeguard(
         "a worker that is cut off stops its handlers",
-        (Edit("core/engine/heartbeat.py", "if silent and suspected:", "if False:"),),
+        (Edit("core/engine/heartbeat.py", "if not paused and self._silence.outlasts_lease():", "if False:"),),
         (f"{ZOMBIES}::test_a_worker_without_a_beat_for_a_lease_stops_its_own_handlers",),
     ),
     Safeguard(
