@@ -34,7 +34,7 @@ class HeartbeatTask:
     def wake(self) -> None:
         self._nudge.set()
 
-    async def stop(self) -> None:
+    async def stop(self, timeout: float = 0.0) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -172,7 +172,7 @@ class Mainspring:
         """Run the roles of this process until SIGTERM or SIGINT, and log to standard error unless logging is set up.
 
         Exits with 2 if it cannot start, because the database cannot be reached within `start_timeout` or refuses, and
-        with 1 after a second signal, which stops at once."""
+        with 1 after a second signal, which stops at once, or if it could not record or hand back all its work."""
         if not self._runtime.run(settings):
             raise SystemExit(1)
 

@@ -185,14 +185,15 @@ class Parts:
         """Tasks started in this block do not belong to the caller's trace."""
         return nullcontext() if self.tracing is None else self.tracing.outside()
 
-    async def stop(self, timeout: float | None = None) -> None:
-        """Stop servers and node at the same time: they are independent, and the timeout covers all of them."""
+    async def stop(self, timeout: float | None = None) -> int:
+        """Stop servers and node at the same time: they are independent, and the timeout covers all of them. Returns how
+        many endings the store has not accepted."""
         servers = [server for server in (self.http, self.metrics) if server is not None]
         node, self.http, self.metrics, self.node = self.node, None, None, None
-        parts = [server.stop() for server in servers]
-        if node is not None:
-            parts.append(node.stop(timeout))
-        await asyncio.gather(*parts)
+        stopped = asyncio.gather(*(server.stop() for server in servers))
+        unsettled = 0 if node is None else await node.stop(timeout)
+        await stopped
+        return unsettled
 
     def channels(self) -> dict[str, bool]:
         """The channels by which other processes wake this one, and whether each works; none if it does not listen."""

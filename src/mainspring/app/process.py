@@ -71,6 +71,12 @@ class StopSignals:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
+    @property
+    def left(self) -> float:
+        """Seconds until the process has to have ended."""
+        since = 0.0 if self._first_at is None else time.monotonic() - self._first_at
+        return self._stop_timeout - since
+
     def _received(self, number: int, frame: FrameType | None) -> None:
         """A signal may interrupt this method: it reads and writes `_first_at` before anything else."""
         now = time.monotonic()
@@ -114,12 +120,12 @@ def _write_message(message: str) -> None:
 
 async def serve(
     start: Callable[[], Coroutine[Any, Any, None]],
-    stop: Callable[[], Coroutine[Any, Any, None]],
+    stop: Callable[[], Coroutine[Any, Any, int]],
     close: Callable[[], Awaitable[None]],
     stop_timeout: float,
 ) -> bool:
-    """Start, wait for a stop signal, drain, and return True; when a second signal comes, return False at once. A stop
-    signal also ends a start that waits for its database."""
+    """Start, wait for a stop signal, drain, and return whether all work was recorded or handed back; when a second
+    signal comes, return False at once. A stop signal also ends a start that waits for its database."""
     with StopSignals(stop_timeout) as signals:
         await _started(start, signals)
         await signals.first.wait()
@@ -131,9 +137,11 @@ async def serve(
             stopping.cancel()
             sys.stderr.write("mainspring: stopped at once; what was running is taken over when its lease ends\n")
             return False
-        await stopping
-        await close()
-        return True
+        unsettled = await stopping
+        with contextlib.suppress(TimeoutError):  # a server that does not answer: the process ends all the same
+            async with asyncio.timeout(signals.left - LEFTOVER_PATIENCE):
+                await close()
+        return not unsettled
 
 
 async def _started(start: Callable[[], Coroutine[Any, Any, None]], signals: StopSignals) -> None:

@@ -201,12 +201,15 @@ class Runtime:
         await node.start()
         return node
 
-    async def stop(self, timeout: float | None = None) -> None:
+    async def stop(self, timeout: float | None = None) -> int:
+        """Returns how many endings the store has not accepted."""
         if self.parts is not None and self.parts.here:
-            await self.parts.stop(timeout)
+            return await self.parts.stop(timeout)
+        return 0
 
     def run(self, options: Mapping[str, Any]) -> bool:
-        """Start the roles and run until a stop signal; False when a second signal ended it at once."""
+        """Start the roles and run until a stop signal; False when a second signal ended it at once, or when work could
+        not be recorded or handed back."""
         self._configure(options)
         if not already_configured():
             configure_logging(self.settings.log_format, self.settings.log_level)

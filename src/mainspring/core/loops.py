@@ -13,6 +13,8 @@ from ..model.events import Recovered, StoreLost, Trouble
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 3.0
 """Seconds. A loop that only polls notices this late that a database is back; five are promised."""
+ABORT_PATIENCE = 0.5
+"""Seconds that a step gets to end after it was cancelled: a driver may wait for an answer that does not come."""
 MOST_KINDS = 20
 """Different errors that are emitted while something fails all the time."""
 
@@ -127,7 +129,7 @@ class Loop:
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.wait({self._task}, timeout=ABORT_PATIENCE)
 
     async def _run(self) -> None:
         pause = FIRST_PAUSE

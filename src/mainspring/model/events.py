@@ -109,10 +109,14 @@ class Stopping(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """This process has stopped."""
+    """This process has stopped. `unsettled` is the number of executions whose ending the store has not accepted,
+    because it cannot be reached: others take them over when their `lease` ends, after so many seconds, and run them
+    again."""
 
     worker: str
     handed_back: int
+    unsettled: int = 0
+    lease: float = 0.0
 
 
 class Running(msgspec.Struct, frozen=True):

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainspring import Mainspring
+from mainspring import JobContext, Mainspring
 from mainspring.app.adapters import SystemClock
+from mainspring.model.events import Stopped
 from mainspring.stores.sqlite import SqliteStore
 from tests.mongo_server import new_mongo
 from tests.servers import new_postgres
-from tests.support import DEADLINE, until
+from tests.support import DEADLINE, Seen, until, until_blocking
 
 QUICK = {
     "heartbeat": 0.2,
@@ -92,3 +98,52 @@ async def test_an_outage_is_two_lines_of_each_loop_that_noticed(
     await app.close()
     if not isinstance(database, str):
         await database.close()
+
+
+@pytest.mark.req("WRK-5", "OPS-9")
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mongo"])
+async def test_a_stop_while_the_server_is_away_ends_in_time_and_says_what_is_left(tmp_path: Path, kind: str) -> None:
+    database, go_away, come_back = a_server(kind, tmp_path)
+    seen = Seen()
+    app = Mainspring(database, observers=[seen], stop_timeout=4.0)
+    began: list[str] = []
+
+    @app.job("long")
+    async def long(ctx: JobContext) -> None:
+        began.append(ctx.execution_id)
+        await asyncio.sleep(DEADLINE)
+
+    async with asyncio.timeout(DEADLINE):
+        await app.start()
+        await app.enqueue_many([("long", None)] * 2)
+        await until(lambda: len(began) == 2)
+        await asyncio.to_thread(go_away)
+        stopping = time.monotonic()
+        await app.stop()
+        took = time.monotonic() - stopping
+    assert took < 4.0
+    assert [(event.handed_back, event.unsettled, event.lease) for event in seen.of(Stopped)] == [(0, 2, 30.0)]
+    await asyncio.to_thread(come_back)
+    await app.close()
+    if not isinstance(database, str):
+        await database.close()
+
+
+@pytest.mark.req("WRK-5", "OPS-9")
+def test_a_process_that_could_not_hand_back_its_work_exits_with_1(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import asyncio\nfrom mainspring import Mainspring\n"
+        'app = Mainspring("sqlite:///jobs.db", stop_timeout="3s", lease="20s")\n'
+        '@app.job("long", cron="* * * * * *")\nasync def long() -> None: await asyncio.sleep(600)\n'
+    )
+    command = [sys.executable, "-m", "mainspring", "run", "shop:app"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    until_blocking(lambda: "job_start" in process.stderr.readline())
+    with closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=DEADLINE)
+    assert "stopped       0 handed back; the endings of 1 could not be recorded" in said
+    assert "other workers run them again when their lease ends, within 20 s" in said
+    assert process.returncode == 1

@@ -99,6 +99,7 @@ def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_an
         (Running("w1", ("worker",), {}), "INFO", "running"),
         (Stopping("w1", 2, 30.0), "INFO", "stopping"),
         (Stopped("w1", 0), "INFO", "stopped"),
+        (Stopped("w1", 1, 2, 30.0), "WARNING", "stopped"),
         (Trouble("scheduler", "OSError: disk full"), "ERROR", "trouble"),
         (Recovered("scheduler", 12.5), "WARNING", "recovered"),
         (WaitingForStore("postgresql://db/jobs", 60.0, "refused"), "WARNING", "waiting_for_database"),

@@ -75,7 +75,7 @@ class Silence:
 class Heartbeat(Protocol):
     def start(self) -> None: ...
     def wake(self) -> None: ...
-    async def stop(self) -> None: ...
+    async def stop(self, timeout: float = LAST_BEAT) -> None: ...
 
 
 class HeartbeatThread:
@@ -107,21 +107,21 @@ class HeartbeatThread:
     def wake(self) -> None:
         self._nudge.set()
 
-    async def stop(self) -> None:
+    async def stop(self, timeout: float = LAST_BEAT) -> None:
         self._stopping = True
         self._nudge.set()
         if self._thread.is_alive():
-            await self._until_ended()
+            await self._until_ended(timeout)
         if self._watch is not None and self._loop is asyncio.get_running_loop():
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
         elif self._watch is not None:  # started on another loop, which may be closed by now
             self._on_loop(self._watch.cancel)
 
-    async def _until_ended(self) -> None:
+    async def _until_ended(self, timeout: float) -> None:
         """A heartbeat that hangs is not waited for: its thread is a daemon, and ends with the process."""
         try:
-            async with asyncio.timeout(LAST_BEAT):
+            async with asyncio.timeout(timeout):
                 await self._ended.wait()
         except TimeoutError:
             return

@@ -156,9 +156,12 @@ class Node:
         except TimeoutError:
             return
 
-    async def stop(self, timeout: float | None = None) -> None:
+    async def stop(self, timeout: float | None = None) -> int:
         """Leave in good order within `stop_timeout` in all: ticks first, then work, the heartbeat last. Of a shorter
-        `timeout` at most half is left for what comes after the handlers."""
+        `timeout` at most half is left for what comes after the handlers. While the store is away all of it may be
+        needed; the last third of the reserve is then left for closing connections.
+
+        Returns how many endings the store has not accepted."""
         timeout = self._settings.stop_timeout if timeout is None else timeout
         reserve = reserve_of(self._settings, timeout)
         began = self._time.monotonic()
@@ -167,17 +170,17 @@ class Node:
             self._unsubscribe()
         self.worker.drain()
         if "scheduler" in self._settings.roles:
-            await asyncio.gather(self.scheduler.stop(reserve * 0.2), self.backfills.stop(reserve * 0.2))
-        handed_back = 0
+            await asyncio.gather(self.scheduler.stop(reserve * 0.1), self.backfills.stop(reserve * 0.1))
+        handed_back = unsettled = 0
         if "worker" in self._settings.roles:
             patience = timeout - reserve - (self._time.monotonic() - began)
-            handed_back = await self.worker.stop(patience, reserve * 0.8)
-        await self._leave(max(0.2, timeout - (self._time.monotonic() - began)) / 2)
-        self._emit(Stopped(self.id, handed_back))
+            handed_back, unsettled = await self.worker.stop(patience, reserve * 0.5)
+        await self._leave(max(0.1, (timeout - reserve * 0.3 - (self._time.monotonic() - began)) / 2))
+        self._emit(Stopped(self.id, handed_back, unsettled, self._settings.lease))
+        return unsettled
 
     async def _leave(self, timeout: float) -> None:
-        await self.janitor.stop(timeout)
-        await self._heartbeat.stop()
+        await asyncio.gather(self.janitor.stop(timeout), self._heartbeat.stop(timeout))
         self._threads.close()
         try:
             async with asyncio.timeout(timeout):

@@ -466,11 +466,13 @@ class Worker:
         self._draining = True
         self._return_prefetched()
 
-    async def stop(self, patience: float, reserve: float) -> int:
+    async def stop(self, patience: float, reserve: float) -> tuple[int, int]:
         """Drain: running handlers get `patience` seconds, then are stopped and handed back uncounted.
 
-        Everything is settled, and this returns, within `patience + reserve`. Returns how many were handed back.
+        This returns within `patience + reserve`: how many were handed back, and how many endings the store has not
+        accepted, because it cannot be reached. Their executions are taken over when their lease ends.
         """
+        deadline = self._clock.monotonic() + patience + reserve
         self.drain()
         await self._until_idle(patience)
         unfinished = list(self._runs.values())
@@ -479,8 +481,9 @@ class Worker:
         if unfinished:
             await self._until_idle(reserve * 0.4)
         self._abandon_all()
-        await self._settle_rest(reserve * 0.5)
-        return len(unfinished)
+        await self._settle_rest(deadline - self._clock.monotonic() - reserve * 0.1)
+        unsettled = {ending.run.execution.id for ending in self._endings}
+        return sum(run.execution.id not in unsettled for run in unfinished), len(unsettled)
 
     async def _until_idle(self, timeout: float) -> None:
         try:

@@ -94,7 +94,7 @@ class LogLines:
             case Stopping():
                 self._stopping(event)
             case Stopped():
-                self._line(INFO, "stopped", {"worker": event.worker}, handed_back=event.handed_back)
+                self._stopped(event)
             case Trouble():
                 self._line(ERROR, "trouble", {"where": event.where}, event.traceback, error=event.error)
             case StoreLost():
@@ -131,6 +131,19 @@ class LogLines:
         words = f"{event.running} running, up to {event.seconds:g} s; Ctrl-C again stops at once"
         if self._logger.isEnabledFor(INFO):
             self._record(INFO, "stopping", fields, f"stopping: {words}")
+
+    def _stopped(self, event: Stopped) -> None:
+        fields = {"worker": event.worker, "handed_back": event.handed_back}
+        if not event.unsettled:
+            return self._line(INFO, "stopped", fields)
+        words = (
+            f"{event.handed_back} handed back; the endings of {event.unsettled} could not be recorded, because the "
+            f"store cannot be reached: other workers run them again when their lease ends, within {event.lease:g} s"
+        )
+        fields |= {"unsettled": event.unsettled, "lease": event.lease}
+        if self._logger.isEnabledFor(WARNING):
+            self._record(WARNING, "stopped", fields, f"stopped: {words}")
+        return None
 
     def _ended(self, event: AttemptEnded[ExecutionRow]) -> None:
         level, name = _ending(event)
