@@ -10,16 +10,17 @@ from typing import Any
 
 import pymongo
 import pytest
+from msgspec.structs import replace
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import AutoReconnect
+from pymongo.errors import AutoReconnect, BulkWriteError, NotPrimaryError, PyMongoError
 
 from mainspring import InvalidValue, JobContext, Mainspring, StoreError, every
 from mainspring.cli.root import run_command
 from mainspring.core.ports import Topic
 from mainspring.core.views.execution import row_of
-from mainspring.model.errors import SchemaMismatch
-from mainspring.model.execution import State
+from mainspring.model.errors import SchemaMismatch, StoreUnavailable
+from mainspring.model.execution import AttemptRecord, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import ExecutionQuery, HeartbeatRequest, JobWrite, ProgressReport, WorkerInfo
 from mainspring.stores.mongo import MongoStore, wakeups
@@ -329,6 +330,72 @@ async def test_a_lost_answer_is_found_again_in_the_rows(url: str, done: bool) ->
                     changes = [ending(rows[0]), ending(rows[1], State.PENDING)]
                     assert (await store.exchange(changes, None)).applied == (True, True)
         assert (await store.stats())["job-1"].completed == 1
+
+
+LOST: list[PyMongoError] = [
+    AutoReconnect("the connection is cut"),
+    NotPrimaryError("not primary", {"code": 10107}),
+    BulkWriteError({"writeErrors": [], "writeConcernErrors": [{"code": 64, "errmsg": "no majority in time"}]}),
+    BulkWriteError({"writeErrors": [{"code": 11602, "index": 0, "errmsg": "stepped down"}], "writeConcernErrors": []}),
+]
+
+
+@pytest.mark.req("REL-1", "EXE-4")
+@pytest.mark.parametrize("lost", LOST, ids=["connection", "election", "majority", "step-down"])
+async def test_a_settled_ending_is_never_reported_as_refused(lost: PyMongoError) -> None:
+    """Whatever became of the answers, how often it is asked, and though others fold statistics in between."""
+    async with opened(mongo("standalone").new_database()) as store, opened_beside(store) as other:
+        for fails in (1, 100):
+            await store.add([execution() for _ in range(4)])
+            rows = (await store.exchange([], request())).claimed
+            kept, unkept, retried, taken = rows
+            attempt = AttemptRecord(number=1, started=1, ended=2, end="failed", worker=OWNER)
+            changes = [
+                ending(kept),
+                ending(unkept, keep=False),
+                ending(retried, State.PENDING, attempt=attempt),
+                ending(replace(taken, owner="somebody else")),
+            ]
+            with pytest.MonkeyPatch.context() as patch:
+                failing = Failing(lost, fails, other)
+                patch.setattr(AsyncCollection, "bulk_write", failing.bulk_write)
+                if fails > 1:
+                    with pytest.raises(StoreUnavailable):
+                        await store.exchange(changes, None)
+                    failing.left = 0
+                answer = await store.exchange(changes, None)
+            assert answer.applied == (True, True, True, False), fails
+            assert (await store.exchange(changes, None)).applied == (False, False, False, False)
+            assert store.db.unsettled == {}
+            assert (await store.exchange([ending(taken)], None)).applied == (True,)
+
+
+def opened_beside(store: MongoStore) -> Any:
+    assert store._source.address is not None
+    return opened(store._source.address.url)
+
+
+class Failing:
+    """Writes that are done, and whose answers get lost while other processes go on: they fold statistics, and what has
+    become ready is claimed and ends."""
+
+    def __init__(self, error: PyMongoError, times: int, other: MongoStore) -> None:
+        self.error, self.left, self._other, self._original = error, times, other, AsyncCollection.bulk_write
+
+    @property
+    def bulk_write(self) -> Callable[..., Any]:
+        async def call(collection: Any, *args: Any, **options: Any) -> Any:
+            answer = await self._original(collection, *args, **options)
+            if not self.left:
+                return answer
+            left, self.left = self.left - 1, 0
+            claimed = (await self._other.exchange([], request(owner="w2"))).claimed
+            await self._other.exchange([ending(row) for row in claimed], None)
+            await self._other.fold(100)
+            self.left = left
+            raise self.error
+
+        return call
 
 
 @pytest.mark.req("REL-1")

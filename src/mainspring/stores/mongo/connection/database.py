@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from bson import ObjectId
 from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.read_concern import ReadConcern
@@ -84,6 +85,7 @@ class Database:
         self.claims = self._collection("executions", write_concern=PRIMARY_ONLY)
         self.buckets = self._collection("limits", write_concern=PRIMARY_ONLY)
         self.knows_limits = False  # whether any execution here ever had a share or a limit, as far as is known
+        self.unsettled: dict[tuple[Any, ...], set[ObjectId]] = {}  # changes whose outcome is open, with their stamps
         self._recheck_at: float | None = None
 
     def _collection(self, name: str, **options: Any) -> Collection:
