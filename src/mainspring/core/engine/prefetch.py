@@ -24,7 +24,7 @@ class Prefetched:
     a tenant whose backlog was prefetched does not make the others wait."""
 
     def __init__(self) -> None:
-        self._rows: OrderedDict[str, tuple[ExecutionRow, float]] = OrderedDict()
+        self._rows: OrderedDict[str, tuple[ExecutionRow, float, float]] = OrderedDict()
         self._turns: OrderedDict[str | None, deque[str]] = OrderedDict()
         """Ids by share, the share whose turn is next first; empty as long as no row has a share."""
 
@@ -39,15 +39,16 @@ class Prefetched:
         """When the row that waits longest came."""
         return next(iter(self._rows.values()))[1]
 
-    def add(self, execution: ExecutionRow, now: float) -> None:
+    def add(self, execution: ExecutionRow, now: float, leased: float) -> None:
+        """`leased` is the monotonic time from which its lease runs."""
         if execution.share is not None and not self._turns and self._rows:
             self._turns[None] = deque(self._rows)
-        self._rows[execution.id] = (execution, now)
+        self._rows[execution.id] = (execution, now, leased)
         if execution.share is not None or self._turns:
             self._turns.setdefault(execution.share, deque()).append(execution.id)
 
-    def next(self) -> ExecutionRow:
-        """Take the row whose turn it is."""
+    def next(self) -> tuple[ExecutionRow, float]:
+        """Take the row whose turn it is, with the time from which its lease runs."""
         while self._turns:
             share, ids = self._turns.popitem(last=False)
             found = None
@@ -56,8 +57,9 @@ class Prefetched:
             if ids:
                 self._turns[share] = ids
             if found is not None:
-                return found[0]
-        return self._rows.popitem(last=False)[1][0]
+                return found[0], found[2]
+        row, _, leased = self._rows.popitem(last=False)[1]
+        return row, leased
 
     def pop(self, id: str) -> ExecutionRow | None:
         found = self._rows.pop(id, None)
@@ -65,7 +67,7 @@ class Prefetched:
 
     def pop_all(self) -> list[ExecutionRow]:
         """All of them, in the order in which they came."""
-        executions = [execution for execution, _ in self._rows.values()]
+        executions = [execution for execution, _, _ in self._rows.values()]
         self._rows.clear()
         self._turns.clear()
         return executions

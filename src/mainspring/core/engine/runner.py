@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import math
 import threading
 import time
 import types
@@ -31,6 +32,7 @@ from ..declaring.registry import Handler
 from ..declaring.signature import PayloadMismatch
 from ..loops import Emit
 from ..ports import Clock, TracedAttempt, Tracing
+from ..rules.transitions import MISMATCH
 from ..tenants.context import in_tenant
 from ..tenants.fan_out import FanOuts, ListingThreads, TenantsUnknown
 from .descriptions import describe_error, describe_traceback, is_plain, is_plain_error, is_retryable
@@ -65,6 +67,7 @@ class Run:
         "entered",
         "execution",
         "handler",
+        "leased_until",
         "overran",
         "started",
         "stopped",
@@ -85,6 +88,8 @@ class Run:
         self.entered = False
         self.abandoned = False
         self.alarm: asyncio.TimerHandle | None = None
+        self.leased_until = math.inf
+        """On the monotonic clock: a handler that has not begun by then does not begin."""
         self.overran = False
         self.task: asyncio.Task[Any] | None = None
         self.trace: TracedAttempt | None = None
@@ -193,15 +198,25 @@ class Runner:
         else:
             (self._begin_task if run.handler.is_async else self._begin_in_thread)(run, call, done)
 
+    def _is_late(self, run: Run) -> bool:
+        """Whether the lease ran out before the handler's first step: this process was stopped since its claim."""
+        return self._clock.monotonic() >= run.leased_until
+
+    def _leave_out(self, run: Run, done: Done) -> None:
+        """The handler does not begin."""
+        if run.alarm is not None:
+            run.alarm.cancel()
+        run.end_trace(None, None)
+        done(run, None)
+
     # --- handlers that are coroutines ---------------------------------------------------------------------
     def _begin_task(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
         run.task = self._loop.create_task(self._try(run, call, done), name=run.execution.id)
 
     async def _try(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
         """Never raises. It calls `done` itself: a callback of the task would take another turn of the event loop."""
-        if run.stopped is not None:
-            run.end_trace(None, None)
-            self._home.run(done, run, None)
+        if run.stopped is not None or self._is_late(run):
+            self._home.run(self._leave_out, run, done)
             return
         error: BaseException | None = None
         try:
@@ -222,6 +237,9 @@ class Runner:
 
     async def _fan_out(self, run: Run, fan_outs: FanOuts, done: Done) -> None:
         """Never raises. An error of the store, or a provider that this process lacks, is not the parent's failure."""
+        if self._is_late(run):
+            self._home.run(self._leave_out, run, done)
+            return
         _enter(run)
         value: FannedOut | None = None
         error: BaseException | None = None
@@ -259,10 +277,14 @@ class Runner:
         self._set_alarm(run)
         context = contextvars.copy_context()
         context.run(_enter, run)
-        self._threads.run(partial(context.run, _measured, call), partial(self._back, run, done))
+        in_time = partial(_measured, call, partial(self._is_late, run))
+        self._threads.run(partial(context.run, in_time), partial(self._back, run, done))
 
-    def _back(self, run: Run, done: Done, result: _Measured) -> None:
-        self._conclude(run, done, *result)
+    def _back(self, run: Run, done: Done, result: _Measured | None) -> None:
+        if result is not None:
+            self._conclude(run, done, *result)
+        else:
+            self._leave_out(run, done)
 
     # --- asked to stop ------------------------------------------------------------------------------------
     def cancel(self, run: Run, reason: str, now: Micros) -> None:
@@ -372,7 +394,7 @@ class Runner:
             assert isinstance(error, RetryAfter)
             return self._ended(run, "snoozed", cpu_ms, delay=error.delay, error=describe_error(error))
         mismatch = not run.entered and issubclass(kind, PayloadMismatch)
-        return self._failed(run, error, "payload_mismatch" if mismatch else "error", cpu_ms)
+        return self._failed(run, error, MISMATCH if mismatch else "error", cpu_ms)
 
     def _fanned_out(self, run: Run, total: int) -> Outcome:
         """The parent waits for its tenants from now on; without tenants it is complete."""
@@ -435,8 +457,10 @@ def _enter(run: Run) -> None:
         run.trace.enter()
 
 
-def _measured(call: Callable[[], Any]) -> _Measured:
-    """Call in this thread, and measure the CPU time of the thread."""
+def _measured(call: Callable[[], Any], is_late: Callable[[], bool]) -> _Measured | None:
+    """Call in this thread, and measure the CPU time of the thread; None if it is too late to begin."""
+    if is_late():
+        return None
     began = time.thread_time()
     try:
         value, error = _finished(call()), None

@@ -4,7 +4,7 @@
        |                      ^   |                           ^
        |--no slot--> prefetched   `--lease lost--> lost ------|   a lost handler keeps its slot until it returns
        |                |                                     |
-       `--cancelled, draining, stale or unreadable: handed back without a start
+       `--cancelled, draining, stale, unreadable or its lease over: handed back without a start
 
 One exchange with the store settles what ended and claims what is ready. Under load exchanges overlap: while one is on
 its way, handlers go on, and as soon as a batch of them has ended the next exchange starts.
@@ -26,7 +26,7 @@ import msgspec
 from ...model.errors import StoreError
 from ...model.events import AttemptEnded, Fenced, Started
 from ...model.execution import ExecutionRow, Outcome, State, claim_stamp
-from ...model.store.messages import Blocked, Change, ClaimRequest, Exchanged, HeartbeatReply
+from ...model.store.messages import Blocked, Change, ClaimRequest, Exchanged, HeartbeatReply, WorkerInfo
 from ...model.time.instants import SECOND, Micros
 from ...model.values.ids import Chance
 from ..cancelling import cancel_all, is_superseded, of_stopped_jobs
@@ -109,6 +109,7 @@ class Worker:
         self._prefetched = Prefetched()
         leases.waiting = self._prefetched
         self._endings: list[_Ending] = []
+        self._mismatches: set[asyncio.Task[None]] = set()
         self._started: list[Run] = []  # in this turn of the event loop, and not emitted yet
         self._estimate = DurationEstimate()
         self._exclusive = ExclusiveTurns()
@@ -159,12 +160,13 @@ class Worker:
         claim = self._claim_request()
         if not endings and claim is None:
             return NothingAsked(self._settings.poll_interval)
+        sent = self._clock.monotonic()
         reply = await self._send(endings, claim)
         self._settle(endings, reply.applied)
         if claim is not None:
             took_one = claim.alone and bool(reply.claimed)
             self._exclusive.learn(reply.alone_waiting, took_one, self._clock.monotonic())
-        await self._take(reply)
+        await self._take(reply, sent)
         return self._delay(reply, claim)
 
     async def _exchange_more(self) -> float:
@@ -234,16 +236,17 @@ class Worker:
         return min(max((reply.next_due - reply.now) / SECOND, 0.001), self._settings.poll_interval)
 
     # --- claimed: run, prefetch or return -----------------------------------------------------------------
-    async def _take(self, reply: Exchanged) -> None:
+    async def _take(self, reply: Exchanged, sent: float) -> None:
+        """The leases of what was claimed run from `sent` at the earliest."""
         was_idle = not self._held
         for execution in of_stopped_jobs(reply) if reply.stopped else reply.claimed:
-            self._accept(execution)
+            self._accept(execution, sent)
         if reply.claimed and was_idle:
             self._report_loop.wake()  # it looks rarely while nothing runs
         for blocked in reply.blocked:
             await self._supersede(blocked)
 
-    def _accept(self, execution: ExecutionRow) -> None:
+    def _accept(self, execution: ExecutionRow, leased: float) -> None:
         id = execution.id
         if id in self._leases.held:
             self._forget(id)
@@ -252,9 +255,9 @@ class Worker:
         if execution.cancel_requested is not None or self._draining or not execution.readable:
             self._return(execution)
         elif len(self._runs) + len(self._lost) < self._concurrency:
-            self._run(execution)
+            self._run(execution, leased)
         else:
-            self._prefetched.add(execution, self._clock.monotonic())
+            self._prefetched.add(execution, self._clock.monotonic(), leased)
 
     def _forget(self, id: str) -> None:
         """A claim brought an execution that is still held here: its earlier lease was lost unnoticed."""
@@ -271,8 +274,11 @@ class Worker:
             await cancel_all(self._store, [holder], f"superseded by {blocked.execution.id}", self._emit)
 
     # --- running ------------------------------------------------------------------------------------------
-    def _run(self, execution: ExecutionRow) -> None:
+    def _run(self, execution: ExecutionRow, leased: float) -> None:
+        """The handler does not begin if this process was stopped for a whole lease since it sent the claim: by now the
+        execution may run elsewhere. The runner checks that at the handler's first step."""
         run = self._prepare(execution)
+        run.leased_until = leased + self._settings.lease
         self._runs[execution.id] = run
         self._started.append(run)
         if len(self._started) == 1:
@@ -298,14 +304,32 @@ class Worker:
             return
         if outcome is None:
             outcome = self._not_begun(run)
+        elif outcome.reason == transitions.MISMATCH:
+            task = self._event_loop.create_task(self._mismatched(run, outcome))
+            self._mismatches.add(task)
+            task.add_done_callback(self._mismatches.discard)
+            return
         else:
             self._estimate.add((outcome.ended - outcome.started) / SECOND)
         self._end(run, outcome)
 
+    async def _mismatched(self, run: Run, outcome: Outcome) -> None:
+        """This release cannot read the payload. Whether another one may is asked of the list of workers."""
+        try:
+            others = any(self._could_take(run.execution, worker) for worker in await self._store.workers())
+        except Exception:
+            others = True
+        if not run.abandoned:
+            self._end(run, transitions.after_mismatch(run.execution, outcome, others))
+
+    def _could_take(self, execution: ExecutionRow, worker: WorkerInfo) -> bool:
+        serves = worker.queues is None or execution.queue in worker.queues
+        return worker.id != self._leases.info.id and serves and execution.handler in worker.handlers
+
     def _fill_slots(self) -> None:
         left = len(self._prefetched)
         while left and len(self._runs) + len(self._lost) < self._concurrency:
-            self._run(self._prefetched.next())
+            self._run(*self._prefetched.next())
             left -= 1
         if not left and not self._held:
             self._idle.set()

@@ -22,13 +22,21 @@ from msgspec import json
 from ...model.errors import CommandRefused
 from ...model.execution import AskedBy, AttemptRecord, ExecutionRow, Outcome, State
 from ...model.store.messages import CancelRequest, Change
-from ...model.time.instants import Micros
+from ...model.time.instants import SECOND, Micros
 
 BY_CHILDREN = "children"
 """The reason of a parent that ended because its children had: nobody asked them to stop."""
 
 OVERRAN: dict[AskedBy, str] = {"timeout": "past_timeout", "cancel": "despite_cancel"}
 """The reasons of an execution that completed although its handler had been asked to stop."""
+
+MISMATCH = "payload_mismatch"
+"""The reason of an execution whose payload does not fit the handler's signature."""
+MISMATCH_PATIENCE = 600.0
+"""Seconds for which an execution is handed back because of a mismatch, while other workers may be able to read it."""
+MISMATCH_PATIENCE_ALONE = 10.0
+"""The same while no other worker has the handler: one may be about to start."""
+MISMATCH_FIRST_DELAY, MISMATCH_LONGEST_DELAY = 0.5, 30.0
 
 ALONE_AFTER = 2
 """Crashes after which an execution runs alone in its worker, so that its neighbours can be ruled out as the cause."""
@@ -56,7 +64,7 @@ def after_attempt(execution: ExecutionRow, outcome: Outcome, roll: float = 0.5) 
         case "snoozed":
             return _again(execution, outcome, delay=outcome.delay)
         case "handed_back":
-            return _again(execution, outcome)
+            return _again(execution, outcome, delay=outcome.delay, reason=outcome.reason)
         case "failed" | "timeout":
             return _after_failure(execution, outcome, roll)
         case "worker_lost":
@@ -80,6 +88,19 @@ def _after_failure(execution: ExecutionRow, outcome: Outcome, roll: float) -> Ch
     if not outcome.retryable or failures >= execution.rules.max_attempts:
         return _final(execution, outcome, State.FAILED, reason, failures=failures)
     return _again(execution, outcome, delay=execution.rules.retry.delay(failures, roll), failures=failures)
+
+
+def after_mismatch(execution: ExecutionRow, outcome: Outcome, others: bool) -> Outcome:
+    """A worker cannot read the payload, as happens while one release replaces another. It hands the execution back,
+    without counting a failure, to a worker that can: later each time, and for a limited time since the first try.
+    `others` says whether another worker has the handler now."""
+    before = [each for each in execution.attempts if each.end == "handed_back" and each.error is not None]
+    first = before[0].started if before else outcome.started
+    left = (MISMATCH_PATIENCE if others else MISMATCH_PATIENCE_ALONE) - (outcome.ended - first) / SECOND
+    if left <= 0:
+        return outcome
+    delay = min(MISMATCH_FIRST_DELAY * 2 ** len(before), MISMATCH_LONGEST_DELAY, left)
+    return msgspec.structs.replace(outcome, end="handed_back", delay=delay)
 
 
 def _after_loss(execution: ExecutionRow, outcome: Outcome, roll: float) -> Change:

@@ -233,6 +233,8 @@ def _ending(event: AttemptEnded[ExecutionRow]) -> tuple[int, str]:
             return INFO, "job_snoozed"
         case State.PENDING if event.reason == "handed_back":
             return INFO, "job_handed_back"
+        case State.PENDING if event.reason == "payload_mismatch":
+            return WARNING, "job_handed_back"
         case State.PENDING:
             return WARNING, "job_retry"
         case State.PARTIAL:

@@ -19,7 +19,7 @@ LATENESS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 3600.0)
 OTHERS = "(others)"
 """The jobs beyond the limit, counted together. No job can have this name."""
 _PENDING, _COMPLETED = State.PENDING, State.COMPLETED  # quicker to reach than a member of the enumeration
-_UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out"})
+_UNTIMED = frozenset({"snoozed", "handed_back", "fanned_out", "payload_mismatch"})
 BY_HANDLER = "handler"
 """The reason in metrics of executions that their own handler skipped: its own words would make too many series."""
 _HEARD = frozenset({Started, AttemptEnded, Skipped, Rescued, Fenced, Missed})

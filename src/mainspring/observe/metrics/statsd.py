@@ -74,7 +74,7 @@ class StatsD:
 
     def _ending(self, event: AttemptEnded[ExecutionRow]) -> str | None:
         if event.state is State.PENDING:
-            return None if event.reason in ("snoozed", "handed_back") else "retried"
+            return None if event.reason in ("snoozed", "handed_back", "payload_mismatch") else "retried"
         return event.state.value if event.state.final else None
 
     def _line(self, job: str, what: str, value: str) -> str:

@@ -24,12 +24,13 @@ from mainspring import (
 )
 from mainspring.core.commands import trigger
 from mainspring.core.commands.trigger import RetryClaims
+from mainspring.core.rules import transitions
 from mainspring.core.views.execution import row_of
 from mainspring.core.views.job import job_of
 from mainspring.model.events import AttemptEnded, Started
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
-from tests.support import Nodes, Seen, ended, run_once, until
+from tests.support import FAST, NEVER, Nodes, Seen, ended, run_once, until
 
 AT_ONCE = Retry(initial=0)
 
@@ -438,7 +439,55 @@ async def _snoozed(app: Mainspring, id: str) -> Any:
 
 
 @pytest.mark.req("EXE-14")
-async def test_a_stored_payload_that_no_longer_fits_fails_that_execution_alone(nodes: Nodes) -> None:
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_rolling_deploy_hands_back_what_this_release_cannot_read(
+    nodes: Nodes, alone: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newer release declares a further parameter. A worker of the older one may claim its work first."""
+    monkeypatch.setattr(transitions, "MISMATCH_FIRST_DELAY", 0.05)
+    if not alone:
+        monkeypatch.setattr(transitions, "MISMATCH_PATIENCE_ALONE", 0.0)
+    older, newer, second = nodes.app(poll_interval=FAST), nodes.app(poll_interval=FAST), nodes.app(poll_interval=NEVER)
+
+    @older.job("greet", max_attempts=1)
+    async def greet_older() -> str:
+        return "hello"
+
+    second.job("greet", max_attempts=1)(lambda: "not reached: it polls too rarely")
+
+    @newer.job("greet", max_attempts=1)
+    async def greet(name: str) -> str:
+        return f"hello {name}"
+
+    await newer.open()
+    async with older:
+        if not alone:
+            await second.start(wakeups=False)
+        execution = await newer.enqueue(greet, {"name": "ada"})
+        assert execution is not None
+        seen = await until(lambda: handed_back(older, execution.id))
+        assert (seen.state, seen.reason, seen.failures) == ("pending", "payload_mismatch", 0)
+        assert {each.end for each in seen.attempts} == {"handed_back"}
+        assert "name" in (seen.error or "")
+        async with newer:
+            done = await ended(newer, execution)
+        await second.close()
+    assert (done.state, done.result, done.failures, done.reason) == ("completed", "hello ada", 0, None)
+    assert 2 <= len(done.attempts) < 30, "no hot loop"
+    lines = [each for each in caplog.records if getattr(each, "event", "") == "job_handed_back"]
+    assert {each.levelname for each in lines} == {"WARNING"}
+
+
+async def handed_back(app: Mainspring, id: str) -> Any:
+    execution = await app.get(id)
+    return execution if execution.attempts and execution.state == "pending" else None
+
+
+@pytest.mark.req("EXE-14")
+async def test_a_stored_payload_that_no_longer_fits_fails_that_execution_alone(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transitions, "MISMATCH_PATIENCE_ALONE", 0.05)
     old = nodes.app()
 
     @old.job("greet", max_attempts=2, retry=AT_ONCE)
@@ -458,6 +507,7 @@ async def test_a_stored_payload_that_no_longer_fits_fails_that_execution_alone(n
     async with new:
         failed = await ended(new, stale)
         assert (failed.state, failed.reason, failed.failures) == ("failed", "payload_mismatch", 2)  # retryable
+        assert [each.end for each in failed.attempts] == ["handed_back", "failed", "failed"]
         assert "first_name" in (failed.error or "")
         assert (await run_once(new, greet, {"first_name": "bob"})).result == "bob"
 

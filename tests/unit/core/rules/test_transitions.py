@@ -21,6 +21,7 @@ from mainspring.model.execution import (
 )
 from mainspring.model.policies import Retry, RunPolicy
 from mainspring.model.store.messages import CancelRequest, Change
+from mainspring.model.time.instants import SECOND
 
 LEGAL = {
     State.PENDING: {State.RUNNING, State.CANCELLED},
@@ -238,6 +239,27 @@ def test_a_parent_ends_with_its_last_child(counts: dict[State, int], state: Stat
 def test_final_is_final(state: State) -> None:
     with pytest.raises(CommandRefused, match=f"it is {state}; cancel is possible when pending, running or waiting"):
         transitions.cancel(execution(state=state), 1, "x")
+
+
+@pytest.mark.req("EXE-14")
+@pytest.mark.parametrize(("others", "patience"), [(True, 600), (False, 10)])
+def test_a_payload_that_cannot_be_read_is_handed_back_for_a_limited_time(others: bool, patience: int) -> None:
+    row, now, delays = running(), 0, list[float]()
+    while True:
+        failed = Outcome(end="failed", started=now, ended=now, worker="w", error="misfit", reason="payload_mismatch")
+        change = transitions.after_attempt(row, transitions.after_mismatch(row, failed, others))
+        if change.failures:
+            break
+        assert (change.to, change.reason) == (State.PENDING, "payload_mismatch")
+        row = claimed(applied(row, change))
+        now += round(change.delay * SECOND)
+        delays.append(change.delay)
+    assert delays[:4] == [0.5, 1, 2, 4]
+    assert max(delays) <= 30
+    assert now == patience * SECOND
+    assert change.delay > 0, "it is retried, as any failure is"
+    row = claimed(applied(row, change))
+    assert transitions.after_mismatch(row, failed, others) is failed, "the limit counts from the first time"
 
 
 @pytest.mark.req("EXE-15")
