@@ -30,6 +30,7 @@ from ..model.store.messages import (
     HeldKey,
     JobQuery,
     JobsFound,
+    JobSnapshot,
     JobWrite,
     JobWritten,
     KeyKind,
@@ -128,6 +129,10 @@ class Store(LockBackend, Protocol):
 
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
         """These jobs, or all of them, by name."""
+
+    async def job_snapshots(self, names: Sequence[str]) -> list[JobSnapshot]:
+        """These jobs, by name, each with what `stats` and `live_counts` say and its newest live execution: all of one
+        instant, so that an execution is counted either as live or as ended, and shown in the state it is counted in."""
 
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
         """The next jobs by name after this one, for walking over all jobs in small steps."""

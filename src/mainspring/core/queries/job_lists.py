@@ -108,8 +108,8 @@ class JobLists:
 
     async def _shown(self, names: Sequence[str]) -> list[JobView]:
         """Views in the order of these names; jobs deleted meanwhile are left out."""
-        jobs = {job.name: job for job in await self._store.jobs(names)} if names else {}
-        return await self._queries.views([jobs[name] for name in names if name in jobs])
+        found = {view.name: view for view in await self._queries.named(names)}
+        return [found[name] for name in names if name in found]
 
     # --- what is asked of the store -----------------------------------------------------------------------
     async def _query(self, wanted: JobFilter, paging: JobQuery) -> JobQuery | None:

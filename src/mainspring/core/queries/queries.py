@@ -12,15 +12,15 @@ import msgspec
 from ...model.errors import ExecutionNotFound, InvalidValue
 from ...model.execution import ExecutionRow, State, TriggeredBy
 from ...model.job import Job, JobStats, LiveCounts
-from ...model.store.messages import Audit, ExecutionQuery, LogLine, WorkerInfo
+from ...model.store.messages import Audit, ExecutionQuery, JobSnapshot, LogLine, WorkerInfo
 from ...model.time.instants import SECOND, Micros, to_micros
 from ...model.values.payload import presentable
-from ...model.values.reading import choice, identifier, instant, whole, words
+from ...model.values.reading import choice, identifier, instant, is_identifier, whole, words
 from ..jobs.job_cache import JobCache
 from ..ports import Clock, Store, Topic
 from ..rules.opening_hours import has_hours
 from ..views.execution import Execution, row_of
-from ..views.job import JobView, job_of, stats_of, with_dependents
+from ..views.job import JobView, job_of, with_dependents
 
 MAX_PAGE = 1_000
 MAX_OFFSET = 10_000
@@ -36,38 +36,29 @@ class Queries:
 
     # --- jobs ---------------------------------------------------------------------------------------------
     async def jobs(self) -> list[JobView]:
-        return with_dependents(await self._views(await self._store.jobs(), None))
-
-    async def views(self, jobs: Sequence[Job]) -> list[JobView]:
-        """These jobs with their state and numbers."""
-        return await self.with_newest(await self._views(jobs, [job.id for job in jobs])) if jobs else []
+        return with_dependents(await self._summaries(await self._store.jobs(), None))
 
     async def walk(self, after: str = "") -> AsyncGenerator[list[JobView], None]:
         """All jobs by name after this one, in pages, so that other work gets its turn in between."""
         while jobs := await self._store.jobs_after(after, MAX_PAGE):
-            yield await self._views(jobs, [job.id for job in jobs])
+            yield await self._summaries(jobs, [job.id for job in jobs])
             after = jobs[-1].name
 
     async def job(self, name: str) -> JobView:
-        job = await self._job_cache.read(name)
-        [view] = await self._views([job], [job.id])
-        return await self._with_newest(view)
+        while not (found := await self.named([name] if is_identifier(name) else [])):
+            await self._job_cache.read(name)  # raises JobNotFound
+        return found[0]
 
-    async def with_newest(self, views: Sequence[JobView]) -> list[JobView]:
-        """The views with the newest live execution of each: for one page, never for all jobs."""
-        return list(await asyncio.gather(*(self._with_newest(view) for view in views)))
+    async def named(self, names: Sequence[str]) -> list[JobView]:
+        """Those of these jobs that exist, by name, each as it was at one instant."""
+        views = await self._views(await self._store.job_snapshots(names)) if names else []
+        return list(await asyncio.gather(*(self._with_dependents(view) for view in views)))
 
-    async def _with_newest(self, view: JobView) -> JobView:
-        """Statistics cover ended executions; a newer live one determines the times and failures that are shown."""
-        if job_of(view).spec.feeds:
-            names = await self._job_cache.dependents.names_of(view.name)
-            view = msgspec.structs.replace(view, dependents=names)
-        if not view.live.total:
+    async def _with_dependents(self, view: JobView) -> JobView:
+        if not job_of(view).spec.feeds:
             return view
-        newest = await self._store.find(ExecutionQuery(job_id=job_of(view).id, states=LIVE, limit=1))
-        if not newest or newest[0].id < stats_of(view).last_id:
-            return view
-        return msgspec.structs.replace(view, _newest_live=newest[0])
+        names = await self._job_cache.dependents.names_of(view.name)
+        return msgspec.structs.replace(view, dependents=names)
 
     async def waiting_for_code(self) -> dict[str, int]:
         """Jobs of code that no running process declares, and how many of their executions wait. It reads live
@@ -84,22 +75,33 @@ class Queries:
         jobs = await self._store.jobs(names) if names else []
         return {job.name: live[job.id].pending for job in jobs if job.origin == "code" and job.id in strangers}
 
-    async def _views(self, jobs: Sequence[Job], ids: Sequence[str] | None) -> list[JobView]:
+    async def _summaries(self, jobs: Sequence[Job], ids: Sequence[str] | None) -> list[JobView]:
+        """Views of many jobs, whose parts are read one after the other."""
         stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
+        return await self._views(
+            [
+                JobSnapshot(job, stats.get(job.id, JobStats(job_id=job.id)), live.get(job.id, LiveCounts()))
+                for job in jobs
+            ]
+        )
+
+    async def _views(self, snapshots: Sequence[JobSnapshot]) -> list[JobView]:
+        jobs = [each.job for each in snapshots]
         workers = await self.workers()
         declared = frozenset(name for worker in workers for name in worker.declares)
         calendars = await self._job_cache.calendars.of(jobs)
         now = await self._store.now() if any(has_hours(job) for job in jobs) else 0
         return [
             JobView(
-                job,
-                stats.get(job.id, JobStats(job_id=job.id)),
-                live.get(job.id, LiveCounts()),
-                orphaned=bool(workers) and job.origin == "code" and job.name not in declared,
+                each.job,
+                each.stats,
+                each.live,
+                orphaned=bool(workers) and each.job.origin == "code" and each.job.name not in declared,
                 _calendars=calendars,
                 _seen=now,
+                _newest_live=each.newest,
             )
-            for job in jobs
+            for each in snapshots
         ]
 
     # --- executions ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from ...model.execution import ExecutionRow
 from ...model.job import Job, JobState, JobStats, LiveCounts, Origin
 from ...model.occurrences import Occurrence
 from ...model.policies import Retry
+from ...model.store.messages import NewestLive
 from ...model.time.instants import Micros, maybe_datetime, to_datetime
 from ..rules.job_commands import job_state, tag_of
 from ..rules.opening_hours import NONE, Closing, closing, has_hours, next_open_run
@@ -97,7 +98,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     """Whether no running process declares it although code did."""
     _calendars: Mapping[str, Calendar] = NONE
     _seen: Micros = 0  # the store's time when it was read; only asked for where the job has hours
-    _newest_live: ExecutionRow | None = None  # lists of all jobs leave it out
+    _newest_live: NewestLive | None = None  # lists of all jobs leave it out
     dependents: tuple[str, ...] = ()
     """The jobs that come after it."""
 
@@ -192,6 +193,12 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
         return job_state(self._job, self.live, self._stats if self._stats.last_id else None)
 
     @property
+    def _newest(self) -> NewestLive | None:
+        """Its newest live execution, unless a newer one has ended."""
+        newest = self._newest_live
+        return None if newest is None or newest.id < self._stats.last_id else newest
+
+    @property
     def stats(self) -> JobTotals:
         """What became of its executions."""
         return JobTotals(self._stats)
@@ -214,7 +221,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     @property
     def current_retry_count(self) -> int:
         """How often its newest execution has failed."""
-        return self._stats.last_failures if self._newest_live is None else self._newest_live.failures
+        return self._stats.last_failures if self._newest is None else self._newest.failures
 
     @property
     def last_run_at(self) -> datetime | None:
@@ -224,12 +231,12 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     @property
     def started_at(self) -> datetime | None:
         """When its newest execution started; None while that waits for its first attempt."""
-        return maybe_datetime(self._stats.last_started) if self._newest_live is None else self._newest_live.started_at
+        return maybe_datetime(self._stats.last_started if self._newest is None else self._newest.started)
 
     @property
     def completed_at(self) -> datetime | None:
         """When its newest execution ended; None while that has not ended."""
-        return maybe_datetime(self._stats.last_finished) if self._newest_live is None else None
+        return maybe_datetime(self._stats.last_finished) if self._newest is None else None
 
     @property
     def is_paused(self) -> bool:
@@ -343,7 +350,7 @@ def stats_of(view: JobView) -> JobStats:
 def with_new_execution(view: JobView, new: ExecutionRow) -> JobView:
     """The view with a pending execution that was added since it was read."""
     live = msgspec.structs.replace(view.live, pending=view.live.pending + 1)
-    return msgspec.structs.replace(view, live=live, _newest_live=new)
+    return msgspec.structs.replace(view, live=live, _newest_live=NewestLive(new.id, new.failures, new.started))
 
 
 def with_dependents(views: list[JobView]) -> list[JobView]:

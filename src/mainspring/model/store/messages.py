@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ..execution import STAMP_BITS, AttemptRecord, ExecutionRow, State
-from ..job import Job
+from ..job import Job, JobStats, LiveCounts
 from ..time.instants import Micros
 
 
@@ -191,6 +191,23 @@ class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
     lost: frozenset[str]
     cancels: dict[str, str]
     now: Micros
+
+
+class NewestLive(msgspec.Struct, frozen=True):
+    """The newest live execution of a job: what a view of the job shows of it."""
+
+    id: str
+    failures: int
+    started: Micros | None
+
+
+class JobSnapshot(msgspec.Struct, frozen=True):
+    """A job, its statistics and its live executions, all at one instant."""
+
+    job: Job
+    stats: JobStats
+    live: LiveCounts
+    newest: NewestLive | None = None
 
 
 class LockRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ...model.execution import AttemptRecord, ExecutionRow, State, lane, next_token
-from ...model.job import Job, JobStats
-from ...model.store.messages import Change, ClaimRequest, HeldKey, KeyKind
+from ...model.job import Job, JobStats, LiveCounts
+from ...model.store.messages import Change, ClaimRequest, HeldKey, JobSnapshot, KeyKind, NewestLive
 from ...model.time.instants import Micros, seconds_to_micros
 
 T = TypeVar("T")
@@ -276,3 +276,16 @@ def merge_stats(one: JobStats, other: JobStats) -> JobStats:
 def merge_counts(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     """Both added up, name by name."""
     return {**one, **{name: one.get(name, 0) + count for name, count in other.items()}}
+
+
+def snapshots(
+    jobs: Iterable[Job],
+    stats: Mapping[str, JobStats],
+    live: Mapping[str, LiveCounts],
+    newest: Mapping[str, NewestLive],
+) -> list[JobSnapshot]:
+    """Parts that were read at one instant, by job id. Jobs without executions are absent in them."""
+    return [
+        JobSnapshot(job, stats.get(job.id, JobStats(job_id=job.id)), live.get(job.id, LiveCounts()), newest.get(job.id))
+        for job in jobs
+    ]

@@ -19,11 +19,14 @@ from ...model.store.messages import (
     HeartbeatRequest,
     JobQuery,
     JobsFound,
+    JobSnapshot,
     JobWrite,
     JobWritten,
+    NewestLive,
 )
 from ...model.time.instants import Micros
 from ..common.listeners import Listeners
+from ..common.rows import snapshots
 from .copying import Copying
 from .executions import ExecutionTable
 from .job_lists import find_jobs
@@ -86,6 +89,16 @@ class MemoryStore:
     swept = _of(lambda store: store._jobs.swept)
     stats = _of(lambda store: store._statistics.stats)
     live_counts = _of(lambda store: store._executions.live_counts)
+
+    async def job_snapshots(self, names: Sequence[str]) -> list[JobSnapshot]:
+        with self.lock:
+            jobs = self._jobs.jobs(names)
+            ids = [job.id for job in jobs]
+            return snapshots(jobs, self._statistics.stats(ids), self._executions.live_counts(ids), self._newest(ids))
+
+    def _newest(self, job_ids: Sequence[str]) -> dict[str, NewestLive]:
+        rows = sorted((row for row in self._executions.live if row.job_id in job_ids), key=lambda row: row.id)
+        return {row.job_id: NewestLive(row.id, row.failures, row.started) for row in rows}
 
     async def write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
         with self.lock:

@@ -75,6 +75,7 @@ class PostgresStore(NetworkedStore[Opened]):
     write_jobs = _announces(job_rows.write_jobs)
     delete_job = _announces(job_rows.delete_job)
     jobs = _runs(job_rows.jobs)
+    job_snapshots = _runs(job_rows.job_snapshots)
     jobs_after = _runs(job_rows.jobs_after)
     count_jobs = _runs(job_rows.count_jobs)
     find_jobs = _runs(job_lists.find_jobs)

@@ -10,10 +10,21 @@ from operator import attrgetter
 import msgspec
 
 from ...core.ports import Topic
+from ...model.execution import LIVE
 from ...model.job import Job, JobStats, LiveCounts
-from ...model.store.messages import Audit, DuePage, JobWrite, JobWritten
+from ...model.store.messages import (
+    Audit,
+    DuePage,
+    ExecutionQuery,
+    JobSnapshot,
+    JobWrite,
+    JobWritten,
+    NewestLive,
+)
+from ..common.rows import snapshots
 from .executions.history import delete_finished
 from .executions.insert import add
+from .executions.lists import find
 from .executions.rows import Row
 from .job_lists import listed
 from .transaction import Transaction, as_json, stats_of
@@ -135,6 +146,16 @@ def due_jobs(tx: Transaction, limit: int) -> DuePage:
 
 def swept(tx: Transaction, limit: int) -> list[Job]:
     return [job_of(row) for row in tx.rows("jobs_swept", limit)]
+
+
+def job_snapshots(tx: Transaction, names: Sequence[str]) -> list[JobSnapshot]:
+    """One transaction reads one snapshot."""
+    found = jobs(tx, names)
+    ids = [job.id for job in found]
+    live = live_counts(tx, ids)
+    rows = [row for id in live for row in find(tx, ExecutionQuery(job_id=id, states=LIVE, limit=1))]
+    newest = {row.job_id: NewestLive(row.id, row.failures, row.started) for row in rows}
+    return snapshots(found, stats(tx, ids), live, newest)
 
 
 def stats(tx: Transaction, job_ids: Sequence[str] | None = None) -> dict[str, JobStats]:

@@ -120,6 +120,7 @@ class SqliteStore:
     # --- jobs ---------------------------------------------------------------------------------------------------
 
     write_jobs = _writes(job_rows.write_jobs)
+    job_snapshots = _lists(job_rows.job_snapshots)
     jobs_after = _reads(job_rows.jobs_after)
     count_jobs = _reads(job_rows.count_jobs)
     find_jobs = _lists(job_lists.find_jobs)

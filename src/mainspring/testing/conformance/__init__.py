@@ -33,7 +33,7 @@ from .limits.limits import ConcurrencyLimits, RateLimits
 from .limits.shares import Shares
 from .limits.wait_lines import WaitLines
 from .locks import Locks, StoreLocks
-from .statistics import LiveCounting, Numbers, Statistics
+from .statistics import LiveCounting, Numbers, Snapshots, Statistics
 from .wakeups import WakeUps
 
 __all__ = ["StoreConformance", "StoreSuite"]
@@ -69,6 +69,7 @@ class StoreConformance(
     Children,
     Statistics,
     LiveCounting,
+    Snapshots,
     Numbers,
     Retention,
     Workers,

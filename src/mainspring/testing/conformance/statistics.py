@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ...model.execution import State
 from ...model.job import JobStats, LiveCounts
-from ...model.store.messages import PruneRule
+from ...model.store.messages import NewestLive, PruneRule
 from .base import StoreSuite, World
 
 
@@ -158,6 +160,56 @@ class LiveCounting(StoreSuite):
     async def test_jobs_whose_executions_have_all_ended_are_absent(self, world: World) -> None:
         await world.finished()
         assert await world.store.live_counts() == {}
+
+
+class Snapshots(StoreSuite):
+    async def test_a_job_with_its_endings_and_its_newest_live_execution(self, world: World) -> None:
+        for name in ("a", "b", "c"):
+            await world.write(world.job(name))
+        await world.finished(State.FAILED, job_id="a-1")
+        older = await world.running(job_id="a-1")
+        newer = await world.running(job_id="a-1")
+        await world.settle(newer, State.PENDING, failures=1)
+        await world.add(world.execution(job_id="b-1"))
+        found = await world.store.job_snapshots(["c", "nobody", "b", "a"])
+        assert [each.job for each in found] == [await world.stored_job(name) for name in ("a", "b", "c")]
+        stats, live = await world.store.stats(), await world.store.live_counts()
+        assert [each.stats for each in found] == [stats["a-1"], JobStats(job_id="b-1"), JobStats(job_id="c-1")]
+        assert [each.live for each in found] == [live["a-1"], live["b-1"], LiveCounts()]
+        assert found[0].newest == NewestLive(newer.id, 1, newer.started)
+        assert (found[1].newest and found[1].newest.failures, found[2].newest) == (0, None)
+        await world.settle(older)
+        [again] = await world.store.job_snapshots(["a"])
+        assert (again.live, again.newest, again.stats.total) == (LiveCounts(pending=1), found[0].newest, 2)
+        assert await world.store.job_snapshots([]) == []
+
+    async def test_it_is_never_torn(self, world: World) -> None:
+        """Executions are counted and shown in one state, whatever happens to them meanwhile."""
+        await world.write(world.job())
+        done = asyncio.Event()
+
+        async def work() -> None:
+            for _ in range(10):
+                row = await world.running(job_id="job-1")
+                await world.settle(row, State.PENDING, failures=1)
+                [again] = await world.claim()
+                await world.settle(again, State.FAILED, failures=2)
+            done.set()
+
+        async def look() -> None:
+            async with world.second() as other:
+                while not done.is_set():
+                    [seen] = await other.job_snapshots(["job"])
+                    newest, ended = seen.newest, seen.stats.failed
+                    assert (seen.live.total, newest is None) in ((0, True), (1, False))
+                    assert newest is None or newest.id > seen.stats.last_id
+                    if newest is not None and newest.started is None:
+                        assert (seen.live.pending, newest.failures) == (1, 0)
+                    if newest is not None and seen.live.pending and newest.started is not None:
+                        assert newest.failures == 1, "it waits for its second attempt"
+                    assert ended <= 10
+
+        await asyncio.gather(work(), look())
 
 
 class Numbers(StoreSuite):

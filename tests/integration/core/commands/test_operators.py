@@ -36,6 +36,7 @@ async def test_no_execution_of_a_cancelled_job_is_retried(nodes: Nodes) -> None:
 
     async with app:
         failed = await ended(app, await app.enqueue("fails"))
+        await app.enqueue("fails", start_at="1h")  # a job whose last run has failed and that has no other is over
         await app.cancel("fails", reason="retired")
         with pytest.raises(CommandRefused, match="cannot retry job 'fails': it is cancelled"):
             await app.retry(failed)

@@ -313,6 +313,7 @@ STEPS: dict[str, Step] = {
     "heartbeat": heartbeat,
     "add": add,
     "report": report,
+    "snapshots": lambda store: store.job_snapshots(["job1", "job2"]),
     "live counts": lambda store: store.live_counts(["job1-1"]),
     "stats": lambda store: store.stats(["job1-1"]),
     "audits": lambda store: store.audits("job", PAGE),

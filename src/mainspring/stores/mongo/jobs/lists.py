@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 
 from ....model.job import Job
-from ....model.store.messages import DuePage, JobFacts, JobQuery, JobsFound
+from ....model.store.messages import DuePage, JobFacts, JobQuery, JobsFound, JobSnapshot
+from ...common.rows import snapshots
 from ..connection.bulk import value_by_id
 from ..connection.database import Database, StorePart
 from ..documents import job_of
+from .statistics import TRIES, live_of, stats
 
 Stage = dict[str, Any]
 Condition = dict[str, Any]
@@ -32,6 +34,19 @@ class JobLists(StorePart):
     async def jobs(self, names: Sequence[str] | None = None) -> list[Job]:
         wanted = {} if names is None else {"_id": {"$in": list(names)}}
         return await _read(self.db, {**wanted, **_VISIBLE}, {"_id": 1}, None)
+
+    async def job_snapshots(self, names: Sequence[str]) -> list[JobSnapshot]:
+        """Several reads, repeated if live executions have changed in between."""
+        db = self.db
+        ids = [doc["id"] for doc in await db.jobs.find({"_id": {"$in": list(names)}}, {"id": 1})]
+        found: list[JobSnapshot] = []
+        for _ in range(TRIES):
+            live = await live_of(db, ids)
+            ended, jobs = await stats(db, ids), await self.jobs(names)
+            found = snapshots(jobs, ended, *live)
+            if await live_of(db, ids) == live:
+                break
+        return found
 
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
         return await _read(self.db, {"_id": {"$gt": name}, **_VISIBLE}, {"_id": 1}, limit)

@@ -17,6 +17,7 @@ from pymongo import ReturnDocument
 
 from ....model.execution import State
 from ....model.job import JobStats, LiveCounts
+from ....model.store.messages import NewestLive
 from ...common.rows import ending_of, merge_stats
 from ..connection.bulk import value_by_id
 from ..connection.database import Database, StorePart
@@ -25,7 +26,7 @@ from ..documents import Document, stats_document, stats_of
 from ..executions.lists import delete_logs
 
 _SUMS = ("completed", "partial", "failed", "cancelled", "skipped")
-_TRIES = 20
+TRIES = 20
 _IDS_AT_ONCE = 1_000
 _AT_ONCE = 8
 
@@ -39,26 +40,37 @@ class Statistics(StorePart):
         return await stats(self.db, job_ids)
 
     async def live_counts(self, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
-        """Counts along an index, job by job."""
-        db = self.db
-        ids = [doc["_id"] for doc in await db.incarnations.find({}, {"_id": 1})] if job_ids is None else list(job_ids)
-        counts: dict[str, dict[str, int]] = {}
-        for start in range(0, len(ids), _IDS_AT_ONCE):
-            match = {"$match": {"job_id": {"$in": ids[start : start + _IDS_AT_ONCE]}, "live": True}}
-            group = {"$group": {"_id": {"job_id": "$job_id", "state": "$state"}, "count": {"$sum": 1}}}
-            for doc in await db.executions.aggregate([match, group]):
-                counts.setdefault(doc["_id"]["job_id"], {})[doc["_id"]["state"]] = int(doc["count"])
-        return {id: LiveCounts(**states) for id, states in counts.items()}
+        return (await _counted(self.db, job_ids))[0]
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
+
+
+async def live_of(db: Database, job_ids: Sequence[str]) -> tuple[dict[str, LiveCounts], dict[str, NewestLive]]:
+    counts, last = await _counted(db, job_ids)
+    rows = await db.executions.find({"_id": {"$in": list(last.values())}}, {"job_id": 1, "failures": 1, "started": 1})
+    return counts, {row["job_id"]: NewestLive(row["_id"], row.get("failures", 0), row.get("started")) for row in rows}
+
+
+async def _counted(db: Database, job_ids: Sequence[str] | None) -> tuple[dict[str, LiveCounts], dict[str, str]]:
+    """Counts and the newest id, along an index and without reading a document, by job."""
+    ids = [doc["_id"] for doc in await db.incarnations.find({}, {"_id": 1})] if job_ids is None else list(job_ids)
+    counts: dict[str, dict[str, int]] = {}
+    last: dict[str, str] = {}
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        match = {"$match": {"job_id": {"$in": ids[start : start + _IDS_AT_ONCE]}, "live": True}}
+        for doc in await db.executions.aggregate([match, _LIVE]):
+            job_id, state = doc["_id"]["job_id"], doc["_id"]["state"]
+            counts.setdefault(job_id, {})[state] = int(doc["count"])
+            last[job_id] = max(doc["newest"], last.get(job_id, ""))
+    return {id: LiveCounts(**states) for id, states in counts.items()}, last
 
 
 async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
     """Totals and deltas are two reads, repeated if something was folded in between."""
     wanted = {} if job_ids is None else {"_id": {"$in": list(job_ids)}}
     found: dict[str, JobStats] = {}
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         totals = await _totals(db, wanted)
         counted = [id for doc in totals.values() for id in doc.get("folding", {}).get("ids", ())]
         deltas = await _deltas(db, job_ids, counted)
@@ -99,6 +111,8 @@ def _one_if(state: str) -> dict[str, Any]:
     return {"$sum": {"$cond": [{"$eq": ["$state", state]}, 1, 0]}}
 
 
+_STATE_OF_JOB = {"job_id": "$job_id", "state": "$state"}
+_LIVE: dict[str, Any] = {"$group": {"_id": _STATE_OF_JOB, "count": {"$sum": 1}, "newest": {"$max": "$_id"}}}
 _COUNTED = {"$and": [{"$eq": ["$live", False]}, {"$ne": ["$state", "skipped"]}]}
 _TIMED = {"$and": [_COUNTED, {"$ne": [{"$type": "$started"}, "missing"]}, {"$ne": [{"$type": "$finished"}, "missing"]}]}
 _LAST = {

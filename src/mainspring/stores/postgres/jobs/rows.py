@@ -13,13 +13,14 @@ from ....core.ports import EnqueueTemplate, Topic, enqueue_templates
 from ....model.execution import State
 from ....model.job import Job, JobStats, LiveCounts
 from ....model.limits import Limit
-from ....model.store.messages import Audit, DuePage, JobWrite, JobWritten
+from ....model.store.messages import Audit, DuePage, JobSnapshot, JobWrite, JobWritten, NewestLive
 from ...common.rows import search_text
 from ..connection.pool import Row
 from ..database import Database, KeyHeld
 from ..executions.insert import SortedRows, sorted_by_kind
 from ..executions.literals import texts
 from ..executions.rows import as_json, lane_of
+from ..statements import sql
 from .ticks import is_simple, write_ticks
 
 _COLUMNS = (
@@ -183,6 +184,35 @@ async def fold(db: Database, limit: int) -> int:
 async def jobs(db: Database, names: Sequence[str] | None = None) -> list[Job]:
     found = db.rows("jobs_all", repeat=True) if names is None else db.rows("jobs", texts(names) or "{}", repeat=True)
     return [job_of(row) for row in await found]
+
+
+async def job_snapshots(db: Database, names: Sequence[str]) -> list[JobSnapshot]:
+    text = _snapshots_sql(db.schema)
+    rows = await db.query(text, [texts(names) or "{}"], repeat=True)
+    return [_snapshot_of(row) for row in rows]
+
+
+@lru_cache
+def _snapshots_sql(schema: str) -> str:
+    """The statement, with those for jobs and for statistics inside. Statistics are those of the jobs found."""
+    found = "(SELECT coalesce(json_agg(job.id), '[]')::text FROM job)"
+    return sql("job_snapshots", schema).format(
+        columns=", ".join(_COLUMNS),
+        jobs=sql("jobs", schema),
+        totals=", ".join(_STATS),
+        stats=sql("stats", schema).replace("$1::text", found),
+    )
+
+
+def _snapshot_of(row: Row) -> JobSnapshot:
+    job, stats, live = row[: len(_COLUMNS)], row[len(_COLUMNS) : -6], row[-6:]
+    pending, running, waiting, *newest = live
+    return JobSnapshot(
+        job_of(job),
+        JobStats(job_id=job[1]) if stats[0] is None else _stats_of(stats),
+        LiveCounts(pending=pending, running=running, waiting=waiting),
+        None if newest[0] is None else NewestLive(*newest),
+    )
 
 
 async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:
