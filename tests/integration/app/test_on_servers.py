@@ -30,6 +30,7 @@ from tests.integration.core.commands.test_states import (
     test_retry_after_counts_no_failure_and_a_normal_return_is_done,
 )
 from tests.integration.core.commands.test_unique_periods import (
+    test_a_process_that_stalls_before_it_enqueues_comes_too_late,
     test_debounced_at_once_leaves_one,
     test_many_at_once_take_the_key_once,
 )

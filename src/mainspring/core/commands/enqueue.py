@@ -110,8 +110,13 @@ class Enqueuer:
         claim = await self._periods.claim(execution, unique)
         if claim is None:
             return None
-        [added] = await self._add([execution])
+        [answer] = await self._store.add([execution])
+        if answer.outcome == "duplicate" and await self._periods.given_up(execution.id):
+            return None
+        [added] = self._results([execution], [answer])
         await (self._periods.release(claim) if added is None else self._periods.confirm(claim))
+        if added is not None and added.staged and not added.state.final:
+            await self._cancel_superseded(added)
         return added
 
     async def enqueue_many(

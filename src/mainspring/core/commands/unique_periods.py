@@ -1,9 +1,13 @@
 """Uniqueness for a period, and debounce: what keys of live executions cannot do, because it outlives them.
 
 An entry in the store names the execution that holds a key, and until when. For a period, the entry is written first and
-marked `stored` once the execution is in the store. An unmarked entry is left by a process that died in between: the
-next caller checks whether its execution exists. For a debounce, the execution is stored first, then the entry names it,
-and the execution that it named before is cancelled if it has not begun. A crash in between runs both and loses none.
+marked `stored` once the execution is in the store. An unmarked entry is left by a process that died in between, or one
+that still stands there. The next caller decides which of the two it is by the id that the entry names: it records a
+cancelled execution under it. If that succeeds, the other process can never store its own, however late it comes, and
+the key is free; if the id is known already, the key is held.
+
+For a debounce, the execution is stored first, then the entry names it, and the execution that it named before is
+cancelled if it has not begun. A crash in between runs both and loses none.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from ..rules import transitions
 
 KIND: Literal["unique"] = "unique"
 UNSURE_FOR = 10 * SECOND
+GIVEN_UP = "its process had taken the unique key and did not store it in time"
 
 
 class _Held(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,7 +63,7 @@ class UniquePeriods:
         held = _Held(execution.id, now + seconds_to_micros(float(unique.for_ or 0)), now)
         while True:
             found = await self._find(key)
-            if found is not None and await self._holds(found, now):
+            if found is not None and await self._holds(found, execution, now):
                 return None
             version = 0 if found is None else found.version
             if await self._put(key, held, version):
@@ -73,13 +78,19 @@ class UniquePeriods:
         entry = Entry(kind=KIND, key=claim.entry_key)
         await self._store.write_entries([EntryWrite(entry=entry, seen_version=claim.version, remove=True)])
 
-    async def _holds(self, found: Entry, now: Micros) -> bool:
+    async def given_up(self, id: str) -> bool:
+        """Whether another caller has recorded this execution as cancelled before it could be stored."""
+        found = await self._store.execution(id)
+        return found is not None and found.reason == GIVEN_UP
+
+    async def _holds(self, found: Entry, execution: ExecutionRow, now: Micros) -> bool:
         other = _read(found)
         if other.until < now:
             return False
         if other.stored or other.since > now - UNSURE_FOR:
             return True
-        return await self._store.execution(other.id) is not None
+        [added] = await self._store.add([_cancelled_before_stored(execution, other, now)])
+        return added.outcome != "added" and not await self.given_up(other.id)
 
     # --- debounce -----------------------------------------------------------------------------------------
     async def delayed(self, execution: ExecutionRow, unique: Unique) -> ExecutionRow:
@@ -123,6 +134,26 @@ def check_lasting(unique: Unique, connection: Any, start_at: Any) -> None:
 def refuse_lasting(unique: Any) -> None:
     if isinstance(unique, Unique) and unique.lasting:
         raise InvalidValue("unique", presentable(unique), "keys without a period, when many are enqueued at once")
+
+
+def _cancelled_before_stored(execution: ExecutionRow, other: _Held, now: Micros) -> ExecutionRow:
+    """A record under the id of the other one, which is not known: this one asked for the same key."""
+    keys: dict[str, Any] = dict.fromkeys(("unique_key", "overlap_key", "running_unique_key", "running_overlap_key"))
+    return msgspec.structs.replace(
+        execution,
+        id=other.id,
+        trace_id=other.id.replace("-", ""),
+        created=other.since,
+        due=other.since,
+        state=State.CANCELLED,
+        reason=GIVEN_UP,
+        finished=now,
+        params="{}",
+        staged=False,
+        share=None,
+        limits=None,
+        **keys,
+    )
 
 
 def _entry_key(unique: Unique) -> str:

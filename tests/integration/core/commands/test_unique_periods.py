@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring import InvalidValue, Mainspring, Unique
+from mainspring import InvalidValue, Mainspring, Retention, Unique
+from mainspring.core.commands import unique_periods
 from mainspring.core.commands.unique_periods import UNSURE_FOR
 from mainspring.core.views.execution import row_of
 from mainspring.model.time.instants import SECOND
 from mainspring.testing import FakeClock
-from tests.support import ON_A_FAKE_CLOCK, Nodes, ended, run_once
+from tests.support import ON_A_FAKE_CLOCK, Nodes, ended, run_once, until
 
 pytestmark = pytest.mark.req("ENQ-5")
 
@@ -64,12 +65,12 @@ async def test_a_process_that_died_before_it_enqueued_holds_the_key_for_moments_
 ) -> None:
     clock = FakeClock()
     app, _ = application(memory_nodes, clock=clock)
-    enqueuer = (await app._runtime.engine()).enqueuer
+    store = (await app._runtime.engine()).store
 
     async def dies(*_: object) -> Any:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(enqueuer, "_add", dies)
+    monkeypatch.setattr(store, "add", dies)
     with pytest.raises(asyncio.CancelledError):
         await app.enqueue("note", {"n": 1}, unique=A_DAY)
     monkeypatch.undo()
@@ -77,6 +78,96 @@ async def test_a_process_that_died_before_it_enqueued_holds_the_key_for_moments_
     clock.advance(UNSURE_FOR / SECOND)
     assert await app.enqueue("note", {"n": 3}, unique=A_DAY) is not None
     await app.close()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_process_that_stalls_before_it_enqueues_comes_too_late(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    """Another one has taken the key meanwhile; its execution may even be deleted by then."""
+    monkeypatch.setattr(unique_periods, "UNSURE_FOR", 0)
+    apps, ran = [nodes.app(), nodes.app()], list[int]()
+
+    async def note(n: int) -> None:
+        ran.append(n)
+
+    for app in apps:
+        app.job("note", retention=Retention(keep_success=kept))(note)
+    stalled, other = apps
+    store = (await stalled._runtime.engine()).enqueuer._store
+    add, reached, resume = store.add, asyncio.Event(), asyncio.Event()
+
+    async def slow(*given: Any) -> Any:
+        reached.set()
+        await resume.wait()
+        return await add(*given)
+
+    monkeypatch.setattr(store, "add", slow)
+    late = asyncio.create_task(stalled.enqueue("note", {"n": 1}, unique=A_DAY))
+    await reached.wait()
+    monkeypatch.undo()
+    monkeypatch.setattr(unique_periods, "UNSURE_FOR", 0)
+    async with other:
+        taken = await other.enqueue("note", {"n": 2}, unique=A_DAY)
+        assert taken is not None
+        await until(lambda: ran == [2])
+        await (ended(other, taken) if kept else until(lambda: _gone(other, taken.id)))
+        resume.set()
+        assert await late is None
+        assert await stalled.enqueue("note", {"n": 3}, unique=A_DAY) is None
+        [record] = await other.executions(status="cancelled")
+        assert record.reason == unique_periods.GIVEN_UP
+        assert [each.id for each in await other.executions(status=["pending", "running"])] == []
+    assert ran == [2]
+    await stalled.close()
+
+
+async def _gone(app: Mainspring, id: str) -> bool:
+    return id not in [each.id for each in await app.executions()]
+
+
+async def test_a_process_that_died_after_it_took_a_key_from_one_that_stalled_holds_nothing(
+    memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has cancelled the other one's execution before it could be stored, and its own was never stored."""
+    monkeypatch.setattr(unique_periods, "UNSURE_FOR", 0)
+    app, _ = application(memory_nodes)
+    engine = await app._runtime.engine()
+    for step in ((engine.store, "add"), (engine.enqueuer._periods, "_put")):  # the first dies here, the second there
+        real = getattr(*step)
+
+        async def dies(*given: Any, real: Any = real, name: str = step[1]) -> Any:
+            if name == "_put" or not given[0][0].state.final:
+                raise asyncio.CancelledError
+            return await real(*given)
+
+        monkeypatch.setattr(*step, dies)
+        with pytest.raises(asyncio.CancelledError):
+            await app.enqueue("note", {"n": 1}, unique=A_DAY)
+        monkeypatch.setattr(*step, real)
+    assert [each.reason for each in await app.executions()] == [unique_periods.GIVEN_UP]
+    assert await app.enqueue("note", {"n": 2}, unique=A_DAY) is not None
+    assert await app.enqueue("note", {"n": 3}, unique=A_DAY) is None
+    await app.close()
+
+
+async def test_the_period_lasts_though_its_execution_was_deleted_at_once(nodes: Nodes) -> None:
+    clock = FakeClock()
+    app, ran = nodes.app(clock=clock, **ON_A_FAKE_CLOCK), list[int]()
+
+    @app.job("note", retention=Retention(keep_success=False))
+    async def note(n: int) -> None:
+        ran.append(n)
+
+    async with app:
+        first = await app.enqueue(note, {"n": 1}, unique=A_DAY)
+        assert first is not None
+        await until(lambda: _gone(app, first.id))
+        clock.advance(2 * UNSURE_FOR / SECOND)
+        assert await app.enqueue(note, {"n": 2}, unique=A_DAY) is None
+        clock.advance(86_400)
+        assert await app.enqueue(note, {"n": 3}, unique=A_DAY) is not None
+        await until(lambda: ran == [1, 3])
 
 
 async def test_of_several_enqueues_the_last_one_runs_after_the_pause(nodes: Nodes) -> None:
