@@ -80,7 +80,7 @@ class SqliteStore:
 
     `synchronous="FULL"` makes every commit survive a power cut; "NORMAL" is faster and survives crashes of the
     process only. `busy_timeout` is how long, in seconds, to wait for the write lock of another process;
-    `watch_interval` how often to check what other processes have written.
+    `watch_interval` how often to check what other processes have written, beside the wake-ups they send.
     """
 
     def __init__(

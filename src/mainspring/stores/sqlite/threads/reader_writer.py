@@ -2,7 +2,8 @@
 
 The writer takes the write lock, then runs all calls that have arrived meanwhile in one transaction and answers after
 the commit: many callers share one wait for the disk. If a call fails, the transaction is rolled back and each call runs
-again in a transaction of its own, so that one caller's error does not affect the others.
+again in a transaction of its own, so that one caller's error does not affect the others. It also wakes other processes
+after a commit, and its own listeners when another process has committed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..transaction import Transaction
 from .calls import Post, ThreadCall
 from .connect import Hurry, begin, explained
 from .connection_thread import CALLS_AT_ONCE, Connect, ConnectionThread, Forking
+from .wakeups import Pace, Wakeups
 
 _YIELD = 0.001  # seconds a writer steps back after a commit when others want the lock
 _CONTENDED_FOR = 1.0  # seconds after which contention is forgotten
@@ -56,23 +58,38 @@ class Writer(ConnectionThread):
         super().__init__(name, path, connect, clock)
         self._patience, self._watch_interval = patience, watch_interval
         self._listeners = listeners
+        self._wakeups = Wakeups(path, self.mailbox.nudge)
         self._data_version: int | None = None
-        self._news = False
-        self._wake_again = 0.0
+        self._news, self._announcement = Pace(), Pace()
         self._contended_until = 0.0
 
     def _open(self) -> sqlite3.Connection:
         self._data_version = None  # each connection counts on its own
         return super()._open()
 
+    def _work(self) -> None:
+        try:
+            super()._work()
+        finally:
+            if self._announcement.asked:
+                self._wakeups.send()
+            self._wakeups.close()
+
     def _idle_wait(self) -> float | None:
-        return self._watch_interval if self._listeners else None
+        waits = [self._announcement.wait] if self._announcement.asked else []
+        if self._listeners:
+            waits.append(self._news.wait if self._news.asked else self._watch_interval)
+        return min(waits, default=None)
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         if len(self.mailbox):
             self._commit_batch(connection)
+        if self._announcement.due():
+            self._wakeups.send()
+        if self._listeners:
+            self._wakeups.listen()
         self._check_for_commits(connection)
-        if self._news and self._listeners and time.monotonic() >= self._wake_again:
+        if self._listeners and self._news.due():
             self._spread_news()
 
     def _check_for_commits(self, connection: sqlite3.Connection) -> None:
@@ -85,11 +102,9 @@ class Writer(ConnectionThread):
             if self._data_version is not None:
                 self._contended_until = time.monotonic() + _CONTENDED_FOR
             self._data_version = version
-            self._news = True
+            self._news.ask()
 
     def _spread_news(self) -> None:
-        self._news = False
-        self._wake_again = time.monotonic() + self._watch_interval
         post = Post()
         post.wake(self._listeners, {Topic.ANY})
         post.send()
@@ -149,6 +164,7 @@ class Writer(ConnectionThread):
             post.answer(call)
         if topics:
             post.wake(self._listeners, topics)
+            self._announcement.ask()
         post.send()
 
 
