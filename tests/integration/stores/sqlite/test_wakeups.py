@@ -65,12 +65,12 @@ async def test_all_who_listen_hear_of_another_process_at_once(path: Path) -> Non
 async def test_nothing_is_left_behind_and_only_those_who_may_use_the_database_may_wake(path: Path) -> None:
     folder, threads = Path(f"{path}-wake"), set(threading.enumerate())
     async with opened(path, watch_interval=NEVER) as store:
-        assert not os.path.exists(folder)  # nobody listens yet
+        assert folder.name not in os.listdir(path.parent)  # nobody listens yet
         await ready(path, listening(store))
         [name] = visible(folder)
         modes = [stat.S_IMODE(each.stat().st_mode) for each in (folder, folder / name)]
         assert modes == [0o700, 0o600]
-    assert not os.path.exists(folder)
+    assert folder.name not in os.listdir(path.parent)
     await until(lambda: new_threads(threads) == [])
 
 
@@ -123,9 +123,10 @@ def test_a_steady_stream_is_put_off_ever_longer_and_what_comes_alone_is_not(monk
             done.append(step)
     gaps = [later - earlier for earlier, later in itertools.pairwise(done)]
     assert gaps == pytest.approx([10, 20, 40, 50, 50], abs=1)
-    now += 1
-    pace.ask()
-    assert pace.due()
+    for _ in range(2):
+        now += 1
+        pace.ask()
+        assert pace.due()
     now += 0.011
     pace.ask()
     assert pace.due()
