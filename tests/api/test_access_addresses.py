@@ -13,7 +13,7 @@ from mainspring.model.errors import InvalidValue
 from mainspring.model.values.access import network
 from mainspring.server.access import Guard
 from mainspring.server.access.addresses import MOST_HOPS, Client, Networks, client_of, parse_address
-from tests.api.access_support import STRANGER, ask, settings, tiny_api
+from tests.api.access_support import SECRET, STRANGER, ask, settings, signed, tiny_api
 
 pytestmark = pytest.mark.req("SEC-1")
 
@@ -118,6 +118,36 @@ def test_a_unix_socket_is_a_proxy_only_when_listed() -> None:
     assert found(None, STRANGER, proxies=Networks(["unix"])) == STRANGER
     assert found(None, STRANGER, proxies=PROXIES) is None
     assert found(None, proxies=Networks(["unix"])) is None
+
+
+def test_unix_and_tcp_peers_are_listed_each_for_themselves() -> None:
+    both = Networks(["unix", "10.0.0.0/8"])
+    assert found(None, STRANGER, proxies=both) == found("10.0.0.1", STRANGER, proxies=both) == STRANGER
+    assert found(None, f"{STRANGER}, 10.0.0.2", proxies=both) == STRANGER, "a proxy behind the one on this machine"
+    for peer in ("198.51.100.7", "2001:db8:2::1"):  # listing the Unix socket lists nobody on the network
+        assert found(peer, STRANGER, proxies=both) == found(peer, STRANGER, proxies=Networks(["unix"])) == peer
+    assert found("127.0.0.1", STRANGER, proxies=both) is None
+    assert client("127.0.0.1", proxies=both).direct, "nor does it make local clients remote"
+    assert not client(None, proxies=both).direct
+    assert client(None, proxies=both).key != client("10.0.0.1", proxies=both).key
+    assert client(None, (XFF, STRANGER), proxies=both).key == client(STRANGER, proxies=both).key
+
+
+async def test_addresses_of_unix_and_tcp_peers_over_http() -> None:
+    given = settings(trusted_proxies="unix, 10.0.0.1", sys_allow="192.0.2.0/24", jwt_secret=SECRET)
+    api = tiny_api(Guard(given))
+    inside, outside = [(XFF, "192.0.2.9")], [(XFF, STRANGER)]
+    for peer, headers, status in [
+        (None, inside, 200),
+        ("10.0.0.1", inside, 200),
+        (None, outside, 403),
+        ("10.0.0.1", outside, 403),
+        ("10.0.0.2", inside, 403),
+        ("127.0.0.1", inside, 403),
+        (None, [], 403),
+    ]:
+        answer = await ask(api, "/_sys/job", peer=peer, headers=headers, bearer=signed())
+        assert answer.status == status, (peer, headers)
 
 
 # --- the Forwarded header -----------------------------------------------------------------------------------------

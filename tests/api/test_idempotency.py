@@ -11,6 +11,7 @@ from mainspring.core.commands.idempotency import ABANDONED_AFTER, KEPT_FOR, Answ
 from mainspring.model.time.instants import SECOND
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import FakeClock
+from tests.api.access_support import SECRET, signed
 from tests.api.client import client_of
 from tests.support import Nodes
 
@@ -30,6 +31,31 @@ async def test_the_same_key_and_request_trigger_once(nodes: Nodes) -> None:
         other = await client.ask("POST", "/api/v1/jobs/job/trigger", headers={"Idempotency-Key": "k-2"})
         assert other.json()["execution_id"] != first.json()["execution_id"]
         assert (await client.get("/api/v1/executions"))["total"] == 2
+    await app.close()
+
+
+@pytest.mark.req("SEC-2")
+async def test_users_of_one_role_have_keys_of_their_own(nodes: Nodes) -> None:
+    app = nodes.app(jwt_secret=SECRET, api_tokens=True)
+    app.job("job")(lambda number: None)
+    async with client_of(app) as client:
+        users = [signed(sub=name, role="operator") for name in ("ada", "bob")]
+        users += [
+            (await app.tokens.create("ci", "operator")).text.reveal() for _ in range(2)
+        ]  # tokens may share a name
+        made = []
+        for number, bearer in enumerate(users):
+            options: Any = {
+                "json": {"params": {"number": number}},
+                "headers": {"Authorization": f"Bearer {bearer}", **KEY},
+            }
+            first = await client.ask("POST", "/api/v1/jobs/job/trigger", **options)
+            again = await client.ask("POST", "/api/v1/jobs/job/trigger", **options)
+            assert (first.status_code, "idempotent-replay" in first.headers) == (202, False)
+            assert (again.json(), again.headers["idempotent-replay"]) == (first.json(), "true")
+            made.append(first.json()["execution"])
+        assert [each["params"]["number"] for each in made] == [0, 1, 2, 3]
+        assert len({each["id"] for each in made}) == len({each["triggered_by"] for each in made}) == 4
     await app.close()
 
 

@@ -253,6 +253,29 @@ async def test_if_match_is_honoured_and_not_required(nodes: Nodes) -> None:
     await app.close()
 
 
+@pytest.mark.req("API-3", "API-11")
+async def test_the_tag_of_an_earlier_incarnation_is_not_that_of_the_job(nodes: Nodes) -> None:
+    app = crawler(nodes)
+    body, place = {"name": "again", "handler": "crawl", "interval_minutes": 30}, "/api/v1/jobs/again"
+    async with client_of(app) as client:
+        first = await client.ask("POST", "/api/v1/jobs", json=body)
+        assert (await client.ask("DELETE", place)).status_code == 204
+        second = await client.ask("POST", "/api/v1/jobs", json=body)
+        assert first.json()["version"] == second.json()["version"]
+        assert first.headers["etag"] != second.headers["etag"]
+        earlier = {"If-Match": first.headers["etag"]}
+        error = await client.refused(412, "PUT", place, {"queue": "other"}, headers=earlier)
+        assert (f'"{error["details"]["if_match"]}"', f'"{error["details"]["etag"]}"') == (
+            first.headers["etag"],
+            second.headers["etag"],
+        )
+        for method, path in (("DELETE", ""), ("POST", "/pause"), ("POST", "/cancel"), ("POST", "/trigger")):
+            await client.refused(412, method, f"{place}{path}", headers=earlier)
+        same = await client.ask("GET", place)
+        assert (same.headers["etag"], same.json()["queue"]) == (second.headers["etag"], "default")
+    await app.close()
+
+
 @pytest.mark.req("API-11")
 async def test_a_live_job_is_removed_by_force_only_and_its_history_stays(nodes: Nodes) -> None:
     app = nodes.app()
