@@ -56,6 +56,11 @@ def test_days_tile_time_and_have_the_hours_of_their_clock(zone, first):
         for tick in (begin, begin + (end - begin) / 2, end - MICRO):
             assert resolve("today", tick, zone) == expected
         assert resolve("yesterday", end, zone) == expected
+        if exists(where, day) and n == 9:
+            for ago in (2, 3, 7):
+                earlier = resolve(f"{ago}_days_ago", begin + (end - begin) / 2, zone)
+                assert not exists(where, day - ago * DAY) or earlier == resolve("today", earlier.begin, zone)
+                assert earlier.begin == midnight(where, day - ago * DAY)
         shift = end.astimezone(where).utcoffset() - begin.astimezone(where).utcoffset()
         shown = end.astimezone(where).replace(tzinfo=None) - begin.astimezone(where).replace(tzinfo=None)
         assert expected.span == shown - shift

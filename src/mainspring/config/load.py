@@ -147,6 +147,13 @@ def _check_together(settings: Settings, given: Mapping[str, _Given]) -> None:
         limit = f"less than stop_timeout ({duration_text(settings.stop_timeout)}, {_origin('stop_timeout', given)})"
         raise InvalidValue(field, duration_text(settings.stop_reserve), limit)
 
+    custom, days = settings.date_range_type == "custom", settings.date_range_offset_days
+    if custom and days is None:
+        example = "such as 2 for the day before yesterday"
+        raise ConfigurationError(f"{_described('date_range_type', given)} needs date_range_offset_days, {example}")
+    if days is not None and not custom:
+        allowed = "no days without date_range_type custom"
+        raise InvalidValue(_described("date_range_offset_days", given), days, allowed, "Set it to custom")
     for name, wanted in (("locks", settings.locks == "redis"), ("redis_wakeups", settings.redis_wakeups)):
         if wanted and settings.redis_url is None:
             raise ConfigurationError(f"{_described(name, given)} needs redis_url, such as redis://localhost:6379/0")

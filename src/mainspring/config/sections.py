@@ -12,6 +12,7 @@ from ..core.declaring.options import OPTIONS
 from ..model import defaults
 from ..model.policies import Retry
 from ..model.values.reading import duration, identifier
+from ..model.windows import days_ago
 from .rules import (
     DAY,
     Setting,
@@ -209,6 +210,32 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
             ("retry", "policy"),
         ),
     ] = None
+    run_timeout: Annotated[
+        float | None,
+        Setting(
+            of_option("run_timeout"),
+            "the longest a run may take as a whole, tenants and retries included, of jobs that do not say; "
+            "none given: any time",
+            ("lock", "timeout"),
+        ),
+    ] = None
+    date_range_type: Annotated[
+        Literal["yesterday", "today", "custom"] | None,
+        Setting(
+            one_of("yesterday", "today", "custom", case=str.lower),
+            "the window of jobs that name none: `yesterday`, `today`, or `custom`, which needs "
+            "`date_range_offset_days`; none given: no window",
+            ("date_range", "type"),
+        ),
+    ] = None
+    date_range_offset_days: Annotated[
+        int | None,
+        Setting(
+            number(0, 3_650),
+            "with `custom`: one whole day, so many days before that of the tick; 2 is the day before yesterday",
+            ("date_range", "offset_days"),
+        ),
+    ] = None
     window_max_span: Annotated[
         float | None,
         Setting(
@@ -251,7 +278,12 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
 
     @property
+    def date_range(self) -> str | None:
+        """The window of jobs that name none."""
+        return days_ago(self.date_range_offset_days or 0) if self.date_range_type == "custom" else self.date_range_type
+
+    @property
     def job_defaults(self) -> JobDefaults:
         """The same as options of a job."""
         options = {name: getattr(self, option.setting) for name, option in OPTIONS.items() if option.setting}
-        return JobDefaults(options, self.window_max_span)
+        return JobDefaults(options | {"window": self.date_range}, self.window_max_span)

@@ -92,6 +92,9 @@ class SettingsOptions(TypedDict, total=False):
     private_urls: bool | None
     retry_max_attempts: int | None
     retry_policy: Retry | str | Mapping[str, Any] | None
+    run_timeout: _Seconds | None
+    date_range_type: Literal["yesterday", "today", "custom"] | None
+    date_range_offset_days: int | None
     window_max_span: _Seconds | None
     tenant_concurrency: int | None
     tenant_max_attempts: int | None

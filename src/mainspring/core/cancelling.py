@@ -30,12 +30,12 @@ async def cancel_all(store: Store, executions: list[ExecutionRow], reason: str, 
     ended = (await store.exchange([change for _, change in changes], None)).applied if changes else ()
     for (execution, change), applied in zip(changes, ended, strict=True):
         if applied:
-            emit(cancelled(execution, change))
+            emit(ended_while_waiting(execution, change))
     asked = await store.request_cancel(requests) if requests else []
     return sum(ended) + sum(asked)
 
 
-def cancelled(execution: ExecutionRow, change: Change) -> AttemptEnded[ExecutionRow]:
+def ended_while_waiting(execution: ExecutionRow, change: Change) -> AttemptEnded[ExecutionRow]:
     """The event of an execution that this change has ended while no worker ran it."""
     tried = execution.state is State.WAITING
     return AttemptEnded(
@@ -43,6 +43,7 @@ def cancelled(execution: ExecutionRow, change: Change) -> AttemptEnded[Execution
         state=change.to,
         attempt=execution.attempt,
         duration_ms=(change.at - (execution.started or execution.created)) / 1000 if tried else 0.0,
+        error=change.error if change.to is State.FAILED else None,
         reason=change.reason,
         tried=tried,
     )

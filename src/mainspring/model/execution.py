@@ -240,10 +240,31 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def timeout_at(self) -> datetime | None:
         """When the attempt that runs should end at the latest."""
-        timeout = self.rules.timeout
-        if self.state is not State.RUNNING or self.claimed is None or timeout is None:
+        if self.state is not State.RUNNING or self.claimed is None or (limit := self.time_limit(self.claimed)) is None:
             return None
-        return to_datetime(self.claimed + seconds_to_micros(timeout))
+        return to_datetime(self.claimed + seconds_to_micros(limit))
+
+    @property
+    def run_deadline(self) -> Micros | None:
+        """When its `run_timeout` is up; None without one, and before its first attempt has started."""
+        return self.run_ends(self.claimed)
+
+    def run_ends(self, start: Micros | None) -> Micros | None:
+        """The same; `start` is when the present attempt started, which matters if it is the first."""
+        limit = self.rules.run_timeout
+        if limit is None:
+            return None
+        first = self.started if self.attempted else start
+        return None if first is None else first + seconds_to_micros(limit)
+
+    def time_limit(self, start: Micros) -> float | None:
+        """Seconds that an attempt may take that starts then: its timeout, or what is left for the run; 0 if nothing
+        is. None for any time."""
+        timeout = self.rules.timeout
+        if (end := self.run_ends(start)) is None:
+            return timeout
+        left = max(0, end - start) / SECOND
+        return left if timeout is None else min(left, timeout)
 
     def overruns(self, now: Micros) -> AskedBy | None:
         """Whether the attempt that runs should have ended by now, and why."""

@@ -51,6 +51,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_attempts: int = ENQUEUED_ATTEMPTS
     retry: Retry = Retry("queue")
     timeout: float | None = None
+    run_timeout: float | None = None
     non_retryable: tuple[str, ...] = ()
     overlap: Overlap = "allow"
     overlap_limit: int | None = None
@@ -97,6 +98,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             max_attempts=self.max_attempts,
             retry=self.retry,
             timeout=self.timeout,
+            run_timeout=self.run_timeout,
             non_retryable=self.non_retryable,
             overlap=self.overlap,
             follow_up=fixed_delay,

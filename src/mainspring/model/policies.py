@@ -251,6 +251,8 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Addresses to request when it starts, succeeds or fails: see `core.rules.pings`."""
     tz: str = "UTC"
     """The zone in which its window is shown."""
+    run_timeout: float | None = None
+    """Seconds from its first start to its end, whatever happens in between."""
 
 
 def check_retry(field: str, value: Any) -> Retry:

@@ -6,7 +6,8 @@ every midnight, ...), so windows touch without gap or overlap, and a day has 23 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+import re
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -14,7 +15,8 @@ import msgspec
 
 from .errors import InvalidValue, nearest
 from .time.instants import Micros, to_datetime
-from .time.zones import local_instant, zone, zone_name
+from .time.timeline import localise
+from .time.zones import known_zone, local_instant, zone, zone_name
 from .triggers import daily_at, hourly_at, monthly_at, weekly_at
 from .triggers.base import Trigger, instant_text, utc
 from .values.reading import choice, duration, duration_text, instant
@@ -35,6 +37,7 @@ _PREVIOUS: dict[str, Unit] = {
     "previous_month": "month",
 }
 _ALIASES = {"yesterday": "previous_day"}
+_DAYS_AGO = re.compile(r"([0-9]{1,4})_days_ago")
 NAMES = (*_PREVIOUS, "yesterday", "today", "since_previous_tick")
 
 
@@ -142,8 +145,27 @@ def window_spec(value: Any, field: str = "window") -> WindowSpec:
         return offset(*value["offset"]) if len(value["offset"]) in {1, 2} else _refuse(field, value)
     if isinstance(value, dict) and "window" in value and set(value) <= {"window", "max_span", "align"}:
         return limited(value["window"], max_span=value.get("max_span"), align=value.get("align"))
-    name = _ALIASES.get(value, value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return _refuse(field, value)
+    if (days := days_before(value)) is not None:
+        return days_ago(days)
+    name = _ALIASES.get(value, value)
     return name if name in NAMES else _refuse(field, value)
+
+
+def days_ago(count: int) -> str:
+    """The name of the window of one whole day, so many days before that of the tick.
+
+    >>> days_ago(0), days_ago(1), days_ago(2)
+    ('today', 'previous_day', '2_days_ago')
+    """
+    return {0: "today", 1: "previous_day"}.get(count, f"{count}_days_ago")
+
+
+def days_before(name: str) -> int | None:
+    """The number of days in such a name; None for any other window."""
+    found = _DAYS_AGO.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 def encode_window_spec(spec: WindowSpec) -> str | dict[str, Any]:
@@ -205,6 +227,8 @@ def resolve_utc(
     if known == "today":
         days = _boundaries("day", name)
         return Window(_must(days.previous(tick), tick), _must(days.next_after(tick), tick))
+    if (count := days_before(known)) is not None:
+        return _day_before(_boundaries("day", name), tick, count, name)
     return _before(_boundaries(_PREVIOUS[known], name), tick)
 
 
@@ -216,7 +240,9 @@ def unit_of(spec: WindowSpec | dict[str, Any]) -> Unit | None:
     """
     known = window_spec(spec)
     name = known.window if isinstance(known, Limited) else known
-    return "day" if name == "today" else _PREVIOUS.get(name) if isinstance(name, str) else None
+    if not isinstance(name, str):
+        return None
+    return "day" if name == "today" or days_before(name) is not None else _PREVIOUS.get(name)
 
 
 def boundaries(unit: Unit, tz: str | tzinfo | None = None) -> Trigger:
@@ -290,6 +316,14 @@ def _zone_name(tz: str | tzinfo | None) -> str | None:
     return None if tz is None else zone_name(zone("tz", tz, warn=False))
 
 
+def _day_before(days: Trigger, tick: datetime, count: int, tz: str | None) -> Window:
+    """The whole day so many days before that of the tick. Its noon is looked up: midnights may be missing."""
+    where = known_zone(tz)
+    date = (_must(days.previous(tick), tick).astimezone(where)).date() - timedelta(days=count)
+    noon = localise(datetime.combine(date, time(12)), where)
+    return Window(_must(days.previous(noon), tick), _must(days.next_after(noon), tick))
+
+
 def _before(boundaries: Trigger, tick: datetime) -> Window:
     """The last whole stretch between two boundaries that had ended by the tick."""
     end = _must(boundaries.previous(tick), tick)
@@ -311,4 +345,4 @@ def _must(boundary: datetime | None, tick: datetime) -> datetime:
 def _refuse(field: str, value: Any) -> WindowSpec:
     guess = nearest(value, NAMES) if isinstance(value, str) else None
     remedy = f"Did you mean {guess!r}?" if guess else ""
-    raise InvalidValue(field, value, f'{", ".join(NAMES)}, or offset("2h", "1h")', remedy)
+    raise InvalidValue(field, value, f'{", ".join(NAMES)}, 2_days_ago, or offset("2h", "1h")', remedy)

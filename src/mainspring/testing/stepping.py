@@ -47,6 +47,7 @@ class Stepper:
         self._worker = OneByOne(store, registry, clock, chance, self._emit, patience, **context)
         self._retried: set[str] = set()
         self._runs = 0
+        self._deadline: Micros | None = None
 
     def close(self) -> None:
         self._worker.close()
@@ -96,7 +97,7 @@ class Stepper:
 
     async def _sweep(self) -> None:
         """Do the follow-ups of endings, cancel what cancelled jobs have left, and fold statistics."""
-        await check_open_parents(self._store, self._clock.now(), self._emit)
+        self._deadline = (await check_open_parents(self._store, self._clock.now(), self._emit)).next_deadline
         while await do_follow_ups(self._store, self._clock.now(), self._emit):
             pass
         await cancel_all(self._store, await self._store.unserved_cancels(BATCH), "cancelled", self._emit)
@@ -107,7 +108,7 @@ class Stepper:
     async def _next_instant(self) -> Micros | None:
         jobs = (await self._store.due_jobs(1)).next_due
         work = (await self._store.exchange([], None)).next_due
-        return min((at for at in (jobs, work) if at is not None), default=None)
+        return min((at for at in (jobs, work, self._deadline) if at is not None), default=None)
 
     def _move_to(self, at: Micros) -> None:
         if at > self._clock.now():

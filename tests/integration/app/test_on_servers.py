@@ -34,6 +34,10 @@ from tests.integration.core.commands.test_unique_periods import (
     test_debounced_at_once_leaves_one,
     test_many_at_once_take_the_key_once,
 )
+from tests.integration.core.engine.test_run_timeout import (
+    test_a_parent_whose_time_is_up_fails_and_its_tenants_are_cancelled,
+    test_a_run_that_takes_too_long_is_stopped_and_fails,
+)
 from tests.integration.core.engine.test_schedules import (
     test_a_job_changed_elsewhere_wakes_the_scheduler,
     test_allow_with_a_limit,

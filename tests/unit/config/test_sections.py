@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mainspring import Mainspring, Retry, every, limited
+from mainspring import JobContext, Mainspring, Retry, every, limited
 from mainspring.config.load import SECTIONS, load
 from mainspring.config.settings import SETTINGS
 from mainspring.model.errors import ConfigurationError, InvalidValue, MainspringError
 from mainspring.model.job import JobSpec
+from mainspring.testing import harness
 
 pytestmark = pytest.mark.req("OPS-2")
 
@@ -73,6 +75,15 @@ def test_sections_stand_in_pyproject_too_and_the_environment_wins(file: Path) ->
         ("[tenant]\nretry = { first = '5s' }", "initial, multiplier, max, jitter"),
         ("[tenant]\nretry = { multiplier = 0 }", "[tenant] retry).multiplier"),
         ("[date_range]\nmax_span = 'long'", "[date_range] max_span"),
+        (
+            "[date_range]\ntype = 'tomorrow'",
+            "[date_range] type): 'tomorrow' is not valid; allowed: 'yesterday', 'today'",
+        ),
+        ("[date_range]\ntype = 'custom'", "[date_range] type) needs date_range_offset_days, such as 2"),
+        ("[date_range]\noffset_days = 2", "allowed: no days without date_range_type custom"),
+        ("[date_range]\ntype = 'custom'\noffset_days = -1", "[date_range] offset_days): -1 is not valid"),
+        ("[date_range]\ntype = 'custom'\noffset_days = 1.5", "a whole number from 0"),
+        ("[lock]\ntimeout = 'never'", "[lock] timeout): 'never' is not valid"),
         ("[lock]\nbackend = 'redis'", "needs redis_url"),
         ("audit_retention = '1h'", 'at least "1d", or "forever"'),
         ("audit_retention = 'long'", 'or "forever"'),
@@ -120,6 +131,57 @@ def test_jobs_follow_the_settings_unless_they_say_otherwise(file: Path) -> None:
     assert told["ticks"].window == {"window": "previous_day", "max_span": "4w3d"}
     assert told["month"].window == {"window": "previous_day", "max_span": "12w6d"}
     assert told["ticks"].tz == "Europe/Paris"
+
+
+@pytest.mark.req("WIN-3")
+@pytest.mark.parametrize(
+    ("text", "environ", "expected"),
+    [
+        ("", {}, None),
+        ("type = 'yesterday'", {}, "previous_day"),
+        ("type = 'today'", {}, "today"),
+        ("type = 'custom'\noffset_days = 0", {}, "today"),
+        ("type = 'custom'\noffset_days = 1", {}, "previous_day"),
+        ("type = 'custom'\noffset_days = 3", {}, "3_days_ago"),
+        ("", {"MAINSPRING_DATE_RANGE_TYPE": "Custom", "MAINSPRING_DATE_RANGE_OFFSET_DAYS": "7"}, "7_days_ago"),
+        (
+            "type = 'yesterday'\nmax_span = '31d'",
+            {},
+            {"window": "previous_day", "max_span": "4w3d"},
+        ),
+    ],
+)
+def test_the_date_range_is_the_window_of_jobs_that_name_none(
+    file: Path, monkeypatch: pytest.MonkeyPatch, text: str, environ: dict[str, str], expected: Any
+) -> None:
+    file.write_text(f"[date_range]\n{text}\n")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    app = Mainspring("memory://", config_file=str(file))
+    app.job("plain")(lambda: None)
+    app.job("ticks", cron="@daily")(lambda: None)
+    app.job("hourly", cron="@hourly", window="previous_hour")(lambda: None)
+    app.job("without", cron="@daily", window="none")(lambda: None)
+    windows = {name: spec.window for name, spec in app._runtime._declarations.jobs(app.settings)}
+    assert (windows["plain"], windows["ticks"], windows["without"]) == (expected, expected, None)
+    assert "previous_hour" in str(windows["hourly"])
+
+
+@pytest.mark.req("WIN-3")
+async def test_a_run_covers_the_date_range_of_the_configuration() -> None:
+    app = Mainspring("memory://", date_range_type="custom", date_range_offset_days=2, timezone="Europe/Istanbul")
+    seen: list[tuple[str, str]] = []
+
+    @app.job("summary", cron="0 2 * * *")
+    async def summary(ctx: JobContext) -> None:
+        seen.append((str(ctx.begin_date), str(ctx.end_date)))
+
+    async with harness(app, start="2026-11-15T12:00Z") as kit:
+        await kit.advance("1d")
+        await app.trigger("summary")
+        await kit.run_until_idle()
+        assert (await app.windows("summary", "2026-11-14", "2026-11-15")).counts["done"] == 1
+    assert seen == [("2026-11-14 00:00:00+03:00", "2026-11-15 00:00:00+03:00")] * 2
 
 
 def test_without_them_jobs_are_as_they_were(file: Path) -> None:

@@ -130,6 +130,7 @@ def _print_execution(found: Shown) -> None:
             "started": moment(execution.started_at, at) if execution.started_at else None,
             "finished": moment(execution.finished_at, at) if execution.finished_at else None,
             "running for" if running else "took": _took(execution, at) if execution.started_at else None,
+            "run timeout": moment(execution.run_timeout_at, at) if execution.run_timeout_at else None,
             "worker": execution.worker,
             "cancel requested": moment(execution.cancel_requested_at, at) if execution.cancel_requested_at else None,
             "retry of": execution.retry_of,

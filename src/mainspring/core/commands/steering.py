@@ -24,7 +24,7 @@ from ...model.values.ids import Chance
 from ...model.values.payload import presentable
 from ...model.values.reading import duration, instant, words
 from ..auditing import audit_record
-from ..cancelling import cancelled, sweep_job
+from ..cancelling import ended_while_waiting, sweep_job
 from ..declaring.job_specs import edited_fields, refuse_without_parents
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
@@ -303,7 +303,7 @@ class Steering:
                 change = msgspec.structs.replace(decision, audit=audit)
                 done = (await self._store.exchange([change], None)).applied[0]
                 if done:
-                    self._emit(cancelled(execution, change))
+                    self._emit(ended_while_waiting(execution, change))
             if done:
                 ended = await self._queries.get(id)
                 if ended.state.final and ended.fans_out:  # its follow-up does the same, somewhat later

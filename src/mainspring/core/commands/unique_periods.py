@@ -24,7 +24,7 @@ from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Change
 from ...model.time.instants import SECOND, Micros, seconds_to_micros
 from ...model.values.payload import presentable
-from ..cancelling import cancelled
+from ..cancelling import ended_while_waiting
 from ..expiry import EntryExpiry
 from ..loops import Emit
 from ..ports import Clock, Store
@@ -112,7 +112,7 @@ class UniquePeriods:
             return
         change = transitions.cancel(older, now, f"debounced: {newest.id} takes its place")
         if isinstance(change, Change) and (await self._store.exchange([change], None)).applied[0]:
-            self._emit(cancelled(older, change))
+            self._emit(ended_while_waiting(older, change))
 
     # --- entries ------------------------------------------------------------------------------------------
     async def _find(self, key: str) -> Entry | None:

@@ -306,8 +306,10 @@ class JobContext:
 
     @property
     def remaining(self) -> float | None:
-        """Seconds left until the timeout, never below 0; None without a timeout."""
-        timeout = self._row.rules.timeout
+        """Seconds left until the timeout, or until the end of the `run_timeout` if that is sooner; never below 0, and
+        None without either."""
+        row = self._row
+        timeout = row.time_limit(row.claimed or row.created)
         return None if timeout is None else max(0.0, self._began + timeout - self._clock.monotonic())
 
     def _keep_line(self, level: int, message: str) -> None:

@@ -21,7 +21,7 @@ from ...model.values.payload import presentable
 from ...model.values.reading import duration, zone, zone_name
 from ...model.windows import Limited, window_spec
 from ..rules.limits import check_limits
-from .option_values import check_description, check_mapping
+from .option_values import NO_WINDOW, check_description, check_mapping
 from .options import EDITABLE, HTTP_FIELDS, OPTIONS, refuse_unknown
 from .signature import Signature
 
@@ -187,9 +187,10 @@ class JobDefaults(msgspec.Struct, frozen=True):
         return {name: value for name, value in missing.items() if name.removeprefix("tenant_") not in given}
 
     def _limited(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        if self.max_span is None or "window" not in given:
+        window = given.get("window", self.options.get("window"))
+        if self.max_span is None or window in (None, NO_WINDOW):
             return {}
-        spec = window_spec(given["window"])
+        spec = window_spec(window)
         if not isinstance(spec, Limited):
             return {"window": Limited(spec, self.max_span)}
         return {"window": spec if spec.max_span is not None else msgspec.structs.replace(spec, max_span=self.max_span)}

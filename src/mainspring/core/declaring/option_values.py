@@ -19,6 +19,8 @@ from ...model.values.payload import encode_payload, presentable, safe_text
 from ...model.values.reading import duration, instant_or_local, whole
 from ...model.windows import encode_window_spec, window_spec
 
+NO_WINDOW = "none"
+
 
 def check_switch(field: str, value: Any) -> bool:
     if not isinstance(value, bool):
@@ -41,7 +43,10 @@ def check_mapping(field: str, value: Any, allowed: str = "an object (dict)") -> 
     return plain
 
 
-def check_window(field: str, value: Any) -> str | dict[str, Any]:
+def check_window(field: str, value: Any) -> str | dict[str, Any] | None:
+    """`"none"` is a job without a window, whatever the settings say about jobs that name none."""
+    if value == NO_WINDOW:
+        return None
     return encode_window_spec(window_spec(value, field))
 
 

@@ -79,6 +79,7 @@ class JobOptions(TypedDict, total=False):
     max_attempts: int | None
     retry: Retry | str | Mapping[str, Any] | None
     timeout: Duration | None
+    run_timeout: Duration | None
     non_retryable: Iterable[type[BaseException] | str]
     overlap: Overlap | None
     overlap_limit: int | None
@@ -375,6 +376,14 @@ _ENTRIES = (
         inherited="code",
     ),
     _duration("timeout", "how long one try may take", nullable=True, inherited="always"),
+    _duration(
+        "run_timeout",
+        "how long a run may take as a whole, from its first start: retries, waits and tenants included",
+        default="the setting `run_timeout`, else none",
+        setting="run_timeout",
+        nullable=True,
+        inherited="always",
+    ),
     _option(
         "non_retryable",
         'exceptions after which no try is left, by names such as `"ValueError"`',
@@ -422,6 +431,8 @@ _ENTRIES = (
         check_window,
         Annotated[str, Meta(max_length=100)] | Offset | Limited,
         see=": `ctx.window`, see below",
+        default="the setting `date_range_type`, else none",
+        setting="date_range_type",
         nullable=True,
     ),
     _option(

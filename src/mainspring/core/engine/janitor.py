@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from ...model import defaults
 from ...model.events import Rescued
 from ...model.execution import ExecutionRow, State
-from ...model.store.messages import Change, PruneRule
+from ...model.job import Job
+from ...model.store.messages import Change, ExecutionQuery, PruneRule
 from ...model.time.instants import SECOND, Micros, seconds_to_micros
 from ...model.values.ids import Chance, first_id
-from ..cancelling import cancel_all, sweep_job
+from ..cancelling import cancel_all, ended_while_waiting, sweep_job
 from ..dependencies.joins import prune_joins
 from ..dependencies.links import LinkUpkeep
 from ..loops import Emit, Loop, NothingAsked, one_by_one, stop_all
@@ -130,12 +131,15 @@ class Janitor:
         """A parent is mostly ended by the follow-up of its last tenant. This is the safety net: one read where no
         parent is open."""
         now = await self._store.now()
-        if await check_open_parents(self._store, now, self._emit):
+        checked = await check_open_parents(self._store, now, self._emit)
+        if checked.ended:
             self.wake_follow_ups()
         if self._fan_out_checks % PRUNE_LISTS_EVERY == 0:
             await rosters.prune_closed(self._store, now)
         self._fan_out_checks += 1
-        return FAN_OUT_POLL
+        if checked.next_deadline is None:
+            return FAN_OUT_POLL
+        return min(FAN_OUT_POLL, max(0.05, (checked.next_deadline - now) / SECOND))
 
     async def _sweep(self) -> float:
         await self._store.fold(FOLD_BATCH)
@@ -161,6 +165,8 @@ class Janitor:
         planned = one_by_one("retention", jobs, lambda job: prune_rules(job, ended.get(job.id), now), self._emit)
         oldest = await self._oldest_parents()
         for job, rules in planned:
+            if job.spec.run_timeout is not None:
+                await self._end_overdue(job, now)
             for rule in rules:
                 pruned += await self._prune(sparing_tenants(rule, oldest.get(job.id)))
             if len(job.spec.after) > 1:
@@ -171,6 +177,20 @@ class Janitor:
         await self._store.prune_workers(WORKER_SILENCE)
         await self._prune_audits(now)
         return pruned
+
+    async def _end_overdue(self, job: Job, now: Micros) -> None:
+        """End executions whose `run_timeout` was up while they waited for their next attempt, which no worker claims.
+        The oldest come first; a worker that claims one ends it too."""
+        query = ExecutionQuery(job_id=job.id, states=frozenset({State.PENDING}), limit=BATCH, oldest_first=True)
+        found = [(each, transitions.after_run_timeout(each, now)) for each in await self._store.find(query)]
+        overdue = [(each, change) for each, change in found if change is not None]
+        if not overdue:
+            return
+        reply = await self._store.exchange([change for _, change in overdue], None)
+        for (each, change), applied in zip(overdue, reply.applied, strict=True):
+            if applied:
+                self._emit(ended_while_waiting(each, change))
+                self.wake_follow_ups()
 
     async def _prune_audits(self, now: Micros) -> None:
         """Their ids are ordered by time."""

@@ -68,6 +68,7 @@ class Run:
         "execution",
         "handler",
         "leased_until",
+        "limit",
         "overran",
         "started",
         "stopped",
@@ -91,6 +92,7 @@ class Run:
         self.leased_until = math.inf
         """On the monotonic clock: a handler that has not begun by then does not begin."""
         self.overran = False
+        self.limit: float | None = None
         self.task: asyncio.Task[Any] | None = None
         self.trace: TracedAttempt | None = None
 
@@ -185,6 +187,10 @@ class Runner:
         if self._tracing is not None:
             run.trace = self._tracing.begin(run.execution, self._worker)
         execution = run.execution
+        run.limit = execution.time_limit(run.started)
+        if run.limit == 0.0:  # its run_timeout was up before it began
+            self._loop.call_soon(self._finish, run, done, None, self._bare(run, "timeout", None, begun=False))
+            return
         if self._fan_outs is not None and execution.fans_out:
             self._begin_fan_out(run, self._fan_outs, done)
             return
@@ -255,7 +261,7 @@ class Runner:
 
     async def _listing(self, run: Run, call: Callable[[], Awaitable[Any]]) -> Any:
         """Call the application's own list of tenants, which can be stopped and can time out."""
-        scope = asyncio.timeout(run.execution.rules.timeout)
+        scope = asyncio.timeout(run.limit)
         run.task = task = asyncio.ensure_future(_caught(call))
         try:
             async with scope:
@@ -292,9 +298,8 @@ class Runner:
         self._watch(run)
 
     def _set_alarm(self, run: Run) -> None:
-        timeout = run.execution.rules.timeout
-        if timeout is not None:
-            run.alarm = self._loop.call_later(timeout, self._time_is_up, run, timeout)
+        if run.limit is not None:
+            run.alarm = self._loop.call_later(run.limit, self._time_is_up, run, run.limit)
 
     def _time_is_up(self, run: Run, timeout: float) -> None:
         run.stop("timeout", f"timeout after {timeout:g} s")
@@ -312,7 +317,7 @@ class Runner:
             return
         run.overran = True
         took = self._clock.monotonic() - run.began
-        why = f"past its timeout of {run.execution.rules.timeout:g} s" if asked_by == "timeout" else "cancelled"
+        why = f"past its timeout of {run.limit:g} s" if asked_by == "timeout" else "cancelled"
         how = "the handler has swallowed its CancelledError" if run.handler.is_async else "it ends at ctx.check()"
         run.context.note(logging.WARNING, f"{why}, and still running: {how}")
         if self._emit is not None:
@@ -386,7 +391,7 @@ class Runner:
         if run.stopped == "cancelled" and interrupted:
             return self._ended(run, "cancelled", cpu_ms, reason=run.execution.cancel_reason)
         if run.stopped == "timeout" and interrupted:
-            message = f"timed out after {run.execution.rules.timeout:g} s"
+            message = f"timed out after {run.limit:g} s"
             return self._ended(run, "timeout", cpu_ms, error=message, traceback=describe_traceback(error))
         if issubclass(kind, Skip):
             return self._ended(run, "skipped", cpu_ms, reason=safe_text(error, REASON_LIMIT))

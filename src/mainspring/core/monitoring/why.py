@@ -259,10 +259,15 @@ def _running(known: Facts) -> list[Reason]:
             if each.state is State.RUNNING
             else f"execution {each.id} waits for its children",
             False,
-            {"execution_id": each.id, "worker": each.owner, "started_at": _text(each.started)},
+            {"execution_id": each.id, "worker": each.owner, "started_at": _text(each.started), **_ends_by(each)},
         )
         for each in runs
     ]
+
+
+def _ends_by(run: ExecutionRow) -> dict[str, str | None]:
+    """Only for a job with a `run_timeout`."""
+    return {} if (deadline := run.run_deadline) is None else {"run_timeout_at": _text(deadline)}
 
 
 def _overruns(known: Facts, run: ExecutionRow) -> Reason | None:
@@ -270,7 +275,7 @@ def _overruns(known: Facts, run: ExecutionRow) -> Reason | None:
     details = {"execution_id": run.id, "worker": run.owner}
     match run.overruns(known.now):
         case "timeout":
-            limit = f"its timeout of {duration_text(run.rules.timeout or 0)}"
+            limit = f"its timeout of {duration_text(run.time_limit(run.claimed or known.now) or 0.0)}"
             message = f"execution {run.id} is past {limit}, and its handler does not stop"
             return Reason("past_timeout", message, details=details | {"timeout_at": _moment(run.timeout_at)})
         case "cancel":

@@ -329,6 +329,7 @@ class ExecutionJson(
     completed_at: Annotated[Instant | None, Meta(description="The same as `finished_at`, however it ended.")]
     cancel_requested_at: Instant | None
     timeout_at: Annotated[Instant | None, Meta(description="When the attempt that runs should end at the latest.")]
+    run_timeout_at: Annotated[Instant | None, Meta(description="When its `run_timeout` is up.")]
     duration_ms: float | None
     error: str | None
     stack_trace: str | None

@@ -151,9 +151,9 @@ def policy_of(job: Job, trigger: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def tenant_policy(policy: str) -> str:
+def tenant_policy(policy: str, *, with_parent: bool = False) -> str:
     """The rules of one tenant's execution, from those of the job or of its parent: no overlap rule, no next run to
-    plan, nobody to ping."""
+    plan, nobody to ping. With a parent, the time that the run may take is the parent's."""
     rules = decode_policy(policy)
     if rules.fan_out is None:
         return policy
@@ -166,6 +166,7 @@ def tenant_policy(policy: str) -> str:
         overlap="allow",
         follow_up=False,
         ping=(),
+        run_timeout=None if with_parent else rules.run_timeout,
     )
     return encode_policy(own)
 

@@ -25,7 +25,7 @@ from ...model.triggers import decode_trigger
 from ...model.triggers.base import Trigger
 from ...model.triggers.interval import Every
 from ...model.values.reading import zone
-from ...model.windows import Limited, Offset, boundaries, resolve_utc, unit_of, window_spec
+from ...model.windows import Limited, Offset, boundaries, days_before, resolve_utc, unit_of, window_spec
 from .window_ledger import Stretch
 
 _INSTANT = timedelta(microseconds=1)
@@ -188,7 +188,7 @@ def _ticks_of_interest(rule: str | Offset, begin: datetime, end: datetime) -> tu
     """No other tick has a window inside the range. A window of the calendar may belong to a tick some time after it."""
     if isinstance(rule, Offset):
         return begin + timedelta(seconds=rule.begin), end + timedelta(seconds=rule.end)
-    return begin, end + _LONGEST_UNIT
+    return begin, end + _LONGEST_UNIT + timedelta(days=days_before(rule) or 0)
 
 
 def _last_with_this_window(calendar: Trigger | None, tick: datetime) -> datetime:

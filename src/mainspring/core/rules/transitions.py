@@ -22,7 +22,8 @@ from msgspec import json
 from ...model.errors import CommandRefused
 from ...model.execution import AskedBy, AttemptRecord, ExecutionRow, Outcome, State
 from ...model.store.messages import CancelRequest, Change
-from ...model.time.instants import SECOND, Micros
+from ...model.time.instants import SECOND, Micros, seconds_to_micros
+from ...model.values.reading import duration_text
 
 BY_CHILDREN = "children"
 """The reason of a parent that ended because its children had: nobody asked them to stop."""
@@ -37,6 +38,12 @@ MISMATCH_PATIENCE = 600.0
 MISMATCH_PATIENCE_ALONE = 10.0
 """The same while no other worker has the handler: one may be about to start."""
 MISMATCH_FIRST_DELAY, MISMATCH_LONGEST_DELAY = 0.5, 30.0
+
+RUN_TIMEOUT = "run_timeout"
+"""The reason of an execution that failed because its run as a whole took too long."""
+
+TIMER_SLACK: Micros = 20_000
+"""Timers of event loops may ring a little early."""
 
 ALONE_AFTER = 2
 """Crashes after which an execution runs alone in its worker, so that its neighbours can be ruled out as the cause."""
@@ -83,8 +90,12 @@ def _after_fan_out(execution: ExecutionRow, outcome: Outcome) -> Change:
 def _after_failure(execution: ExecutionRow, outcome: Outcome, roll: float) -> Change:
     if execution.cancel_requested is not None:
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason)
-    failures = execution.failures + 1
+    failures = execution.failures + (outcome.begun or outcome.end == "failed")
     reason = outcome.reason or outcome.end
+    slack, cause = (TIMER_SLACK, None) if outcome.end == "timeout" else (0, outcome.error)
+    if _out_of_time(execution.run_ends(outcome.started), outcome.ended + slack):
+        error = _run_timeout_words(execution, cause)
+        return _final(execution, outcome, State.FAILED, RUN_TIMEOUT, failures=failures, error=error)
     if not outcome.retryable or failures >= execution.rules.max_attempts:
         return _final(execution, outcome, State.FAILED, reason, failures=failures)
     return _again(execution, outcome, delay=execution.rules.retry.delay(failures, roll), failures=failures)
@@ -143,6 +154,24 @@ def after_children(parent: ExecutionRow, children: Mapping[State, int], now: Mic
     return msgspec.structs.replace(change, **{name: json.encode(value).decode() for name, value in fields.items()})
 
 
+def after_run_timeout(execution: ExecutionRow, now: Micros) -> Change | None:
+    """The end of an execution that waits, for its next attempt or for its tenants, when its `run_timeout` is up; None
+    before. What runs is stopped by its worker."""
+    if execution.state not in (State.PENDING, State.WAITING) or not _out_of_time(execution.run_ends(None), now):
+        return None
+    error = _run_timeout_words(execution, execution.error)
+    return _end_waiting(execution, State.FAILED, now, reason=RUN_TIMEOUT, error=error)
+
+
+def _out_of_time(end: Micros | None, at: Micros) -> bool:
+    return end is not None and at >= end
+
+
+def _run_timeout_words(execution: ExecutionRow, cause: str | None) -> str:
+    message = f"the run took longer than its run_timeout of {duration_text(execution.rules.run_timeout or 0.0)}"
+    return f"{message}; its last error was {cause}" if cause else message
+
+
 def cancel(execution: ExecutionRow, now: Micros, reason: str) -> Change | CancelRequest:
     """An execution that waits ends at once; the worker of a running one is asked to stop it."""
     match execution.state:
@@ -162,6 +191,10 @@ def _again(
     """Back to pending, unless it was asked to stop meanwhile: then this attempt was the last."""
     if execution.cancel_requested is not None:
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=rescue)
+    next_start = outcome.ended + seconds_to_micros(fields.get("delay", 0.0))
+    if outcome.begun and _out_of_time(execution.run_ends(outcome.started), next_start):
+        fields |= {"delay": 0.0, "error": _run_timeout_words(execution, outcome.error)}
+        return _final(execution, outcome, State.FAILED, RUN_TIMEOUT, rescue=rescue, **fields)
     alone = alone or execution.alone
     return _leave_running(execution, outcome, State.PENDING, alone=alone, rescue=rescue, **fields)
 
@@ -175,7 +208,7 @@ def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **field
 
     Fields that most endings do not have are left out rather than passed as None: this runs for every execution.
     """
-    if to is not _COMPLETED and outcome.error is not None:
+    if to is not _COMPLETED and outcome.error is not None and "error" not in fields:
         fields["error"] = outcome.error
     if to.final and needs_follow_up(execution):
         fields["todo"] = True
@@ -241,7 +274,7 @@ def keeps(execution: ExecutionRow, to: State) -> bool:
 
 def _attempt(execution: ExecutionRow, outcome: Outcome) -> AttemptRecord | None:
     """None for a claim that was handed back before the handler was called: that is no attempt."""
-    if not outcome.begun and outcome.end == "handed_back":
+    if not outcome.begun and outcome.end in ("handed_back", "timeout"):
         return None
     number = len(execution.attempts) + 1 if execution.attempted else 1
     if number > MAX_RECORDED_ATTEMPTS and outcome.end in ("snoozed", "handed_back"):

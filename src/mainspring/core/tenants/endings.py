@@ -7,10 +7,12 @@ its live tenants. `check_open_parents` is the safety net for everything that was
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...model.errors import StoreUnavailable
 from ...model.events import AttemptEnded
 from ...model.execution import LIVE, ExecutionRow, State
-from ...model.store.messages import ExecutionQuery
+from ...model.store.messages import Change, ExecutionQuery
 from ...model.time.instants import SECOND, Micros
 from ..cancelling import cancel_all
 from ..loops import Emit, trouble
@@ -33,6 +35,10 @@ async def settle_parent(store: Store, parent_id: str, now: Micros, emit: Emit) -
         return False
     latest = max(now, await store.last_child_ended(parent_id) or now)  # by whatever clock the last child has ended
     change = transitions.after_children(parent, await store.children(parent_id), latest)
+    return await _end_parent(store, parent, change, emit)
+
+
+async def _end_parent(store: Store, parent: ExecutionRow, change: Change | None, emit: Emit) -> bool:
     if change is None or not (await store.exchange([change], None)).applied[0]:
         return False
     emit(
@@ -100,33 +106,50 @@ async def _cancel_live(store: Store, parent_id: str, reason: str, emit: Emit) ->
     return missed
 
 
-async def check_open_parents(store: Store, now: Micros, emit: Emit) -> int:
-    """Check every parent that may have live tenants; returns how many have ended. This finds parents whose tenants had
-    all ended before they began to wait, and what a crash has left."""
+class CheckedParents(NamedTuple):
+    """How many have ended, and when the next `run_timeout` of one that waits is up."""
+
+    ended: int
+    next_deadline: Micros | None
+
+
+async def check_open_parents(store: Store, now: Micros, emit: Emit) -> CheckedParents:
+    """Check every parent that may have live tenants. This finds parents whose time is up, parents whose tenants had all
+    ended before they began to wait, and what a crash has left."""
     ended = 0
+    deadlines: list[Micros] = []
     for parent_id, known in await rosters.open_parents(store):
         try:
-            ended += await _check(store, parent_id, known.at, now, emit)
+            waiting = await _waiting_parent(store, parent_id, known.at, now, emit)
+            if waiting is None:
+                continue
+            if await _check(store, waiting, now, emit):
+                ended += 1
+            elif (deadline := waiting.run_deadline) is not None:
+                deadlines.append(deadline)
         except StoreUnavailable:
             raise
         except Exception as error:
             emit(trouble(f"tenants of {parent_id}", error))
-    return ended
+    return CheckedParents(ended, min(deadlines, default=None))
 
 
-async def _check(store: Store, parent_id: str, at: Micros, now: Micros, emit: Emit) -> bool:
+async def _waiting_parent(store: Store, parent_id: str, at: Micros, now: Micros, emit: Emit) -> ExecutionRow | None:
+    """The parent if it waits for its tenants. One that has ended, or was never added, is cleared away."""
     parent = await store.execution(parent_id)
-    if parent is None:
-        if now - at > ABANDONED_AFTER:
-            await rosters.delete(store, parent_id)
-        return False
-    if parent.state.final:
-        if not parent.todo:
-            await close_parent(store, parent, now, emit)
-        return False
-    if parent.state is not State.WAITING:
-        return False
+    if parent is None and now - at > ABANDONED_AFTER:
+        await rosters.delete(store, parent_id)
+    elif parent is not None and parent.state.final and not parent.todo:
+        await close_parent(store, parent, now, emit)
+    return parent if parent is not None and parent.state is State.WAITING else None
+
+
+async def _check(store: Store, parent: ExecutionRow, now: Micros, emit: Emit) -> bool:
+    """Whether the parent has ended."""
+    parent_id = parent.id
     if await settle_parent(store, parent_id, now, emit):
+        return True
+    if await _end_parent(store, parent, transitions.after_run_timeout(parent, now), emit):
         return True
     fan_out = parent.rules.fan_out
     if fan_out is not None and not fan_out.continue_on_failure:

@@ -141,7 +141,7 @@ class Tenants:
             trace_id=parent.trace_id,
             traceparent=parent.traceparent,
             params=parent.params,
-            policy=tenant_policy(parent.policy),
+            policy=tenant_policy(parent.policy, with_parent=True),
             tick=parent.tick,
             window_begin=parent.window_begin,
             window_end=parent.window_end,

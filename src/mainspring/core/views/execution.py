@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ...model.execution import AskedBy, AttemptEnd, AttemptRecord, ExecutionRow, State
-from ...model.time.instants import to_datetime
+from ...model.time.instants import maybe_datetime, to_datetime
 from ...model.values.trace_context import split
 from ...model.windows import Window, window_between
 
@@ -302,6 +302,11 @@ class Execution(Generic[R]):
     def timeout_at(self) -> datetime | None:
         """When the attempt that runs should end at the latest; None without a timeout, or while none runs."""
         return self._row.timeout_at
+
+    @property
+    def run_timeout_at(self) -> datetime | None:
+        """When its `run_timeout` is up, retries and tenants included; None without one, and before it starts."""
+        return maybe_datetime(self._row.run_deadline)
 
     @property
     def started_at(self) -> datetime | None:
