@@ -7,17 +7,21 @@ handle is a second store.
 from __future__ import annotations
 
 import atexit
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import cache
 from typing import Any
 
 import pymongo
 
 from mainspring.core.ports import Clock, Store
+from mainspring.model.store.messages import Change
 from mainspring.stores.mongo import MongoStore
 from mainspring.stores.mongo.connection.database import COLLECTIONS
+from mainspring.stores.mongo.executions import settle
+from mainspring.stores.mongo.jobs import write
 from mainspring.testing.conformance import StoreConformance
+from tests.conformance.short_ways import Way, counted
 from tests.mongo_server import mongo
 
 
@@ -68,6 +72,21 @@ class MongoSuite(StoreConformance):
     async def second_store(self, store: Store, clock: Clock) -> AsyncIterator[Store]:
         async with opened(self.kind, clock) as other:
             yield other
+
+    def short_ways(self) -> AbstractContextManager[Mapping[str, int]]:
+        def is_usual(changes: Sequence[Change]) -> bool:
+            return len(changes) > 1 and all(change.to.final and change.attempt for change in changes)
+
+        endings = {
+            "endings together": lambda done, _, changes: is_usual(changes) and len(done) == len(changes),
+            "some of them refused": lambda done, _, changes: is_usual(changes) and len(done) < len(changes),
+            "of several claims": lambda done, _, changes: is_usual(changes) and len({c.token for c in changes}) > 1,
+        }
+        ticks = {
+            "ticks together": lambda _, __, batch: len(batch) > 1 and all(one.won for one in batch),
+            "some of them lost": lambda _, __, batch: len(batch) > 1 and not all(one.won for one in batch),
+        }
+        return counted(Way(settle, "_settle_round", endings), Way(write, "_try_together", ticks))
 
 
 class TestMongoReplicaSet(MongoSuite):

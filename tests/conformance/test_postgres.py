@@ -7,17 +7,21 @@ test writes it.
 from __future__ import annotations
 
 import atexit
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import cache, partial
 
 import psycopg
 
 from mainspring.core.ports import Clock, Store
 from mainspring.stores.postgres import PostgresStore
+from mainspring.stores.postgres.executions import exchange
+from mainspring.stores.postgres.executions.literals import Literals
+from mainspring.stores.postgres.jobs import rows
 from mainspring.stores.postgres.migrate import script
 from mainspring.testing.clock import FakeClock
 from mainspring.testing.conformance import StoreConformance
+from tests.conformance.short_ways import Way, counted
 from tests.servers import postgres, postgres_versions
 
 TABLES = (
@@ -81,6 +85,21 @@ class PostgresSuite(StoreConformance):
     async def second_store(self, store: Store, clock: Clock) -> AsyncIterator[Store]:
         async with opened(ground(self.version).url) as other:
             yield other
+
+    def short_ways(self) -> AbstractContextManager[Mapping[str, int]]:
+        def is_completed(statement: str, settled: Literals) -> bool:
+            return statement == "exchange_completed" and settled[0] is not None
+
+        endings = {  # the second part of an answer lists what was applied; None stands for all
+            "usual endings": lambda answer, _, how, settled, __: is_completed(how, settled) and answer[1] is None,
+            "usual endings refused": lambda answer, _, how, settled, __: is_completed(how, settled) and answer[1] == "",
+            "some of them": lambda answer, _, how, settled, __: is_completed(how, settled) and bool(answer[1]),
+        }
+        ticks = {
+            "usual ticks": lambda written, *_: any(one.won for one in written),
+            "usual ticks refused": lambda written, *_: not all(one.won for one in written),
+        }
+        return counted(Way(exchange, "_exchange", endings), Way(rows, "write_ticks", ticks))
 
 
 class TestPostgres18(PostgresSuite):

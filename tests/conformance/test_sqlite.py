@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mainspring.core.ports import Clock, Store
-from mainspring.stores.sqlite import SqliteStore
+from mainspring.stores.sqlite import SqliteStore, jobs
+from mainspring.stores.sqlite.executions import settle
 from mainspring.testing.conformance import StoreConformance
+from tests.conformance.short_ways import Way, counted
 
 
 class TestSqlite(StoreConformance):
@@ -24,6 +26,17 @@ class TestSqlite(StoreConformance):
         assert isinstance(store, SqliteStore)
         async with opened(Path(store.path), clock) as other:
             yield other
+
+    def short_ways(self) -> AbstractContextManager[Mapping[str, int]]:
+        endings = {
+            "usual endings": lambda moved, _, endings: bool(moved),
+            "usual endings refused": lambda moved, _, endings: len(moved) < len(endings),
+        }
+        ticks = {
+            "usual ticks": lambda won, *_: won,
+            "usual ticks refused": lambda won, *_: not won,
+        }
+        return counted(Way(settle, "move", endings), Way(jobs, "_plan", ticks))
 
 
 @asynccontextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from inspect import signature
 from typing import Any
 
@@ -53,6 +53,11 @@ class StoreSuite(ABC):
     @abstractmethod
     def second_store(self, store: Store, clock: Clock) -> AbstractAsyncContextManager[Store]:
         """Another open handle onto the data of `store`, as another process would have."""
+
+    def short_ways(self) -> AbstractContextManager[Mapping[str, int]]:
+        """How often the store has taken each short way it has for usual endings and ticks, counted while the context
+        lasts. The random comparison must have taken them all."""
+        return nullcontext({})
 
 
 def _with_world(test: Callable[[StoreSuite, World], Awaitable[None]]) -> Callable[[StoreSuite], Awaitable[None]]:

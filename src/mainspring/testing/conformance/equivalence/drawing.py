@@ -11,12 +11,14 @@ from .steps import (
     Add,
     Advance,
     Claim,
+    Complete,
     DeleteJob,
     Exchange,
     Lock,
     New,
     Settle,
     Step,
+    Tick,
     TidyUp,
     WorkerMessage,
     WriteEntries,
@@ -47,16 +49,21 @@ class Drawing:
             self._add: 6,
             self._claim_only: 5,
             self._exchange: 6,
+            self._usual_endings: 5,
             self._advance: 3,
             self._worker_message: 3,
             self._write_job: 2,
+            self._usual_ticks: 2,
             self._tidy_up: 3,
             self._delete_job: 1,
             self._lock: 1,
             self._write_entries: 2,
         }
-        drawn = self._chance.choices(list(weights), list(weights.values()), k=length)
-        return [draw() for draw in drawn]
+        steps: list[Step] = [self._new_job("a"), self._new_job("b")]
+        while len(steps) < length:
+            [draw] = self._chance.choices(list(weights), list(weights.values()))
+            steps += [self._claim_all(), draw(), self._usual_endings()] if self._seldom() else [draw()]
+        return steps
 
     def _add(self) -> Step:
         return Add(self._news(1, 4), self._rarely())
@@ -68,6 +75,43 @@ class Drawing:
         settles = tuple(self._settle() for _ in range(self._chance.randint(1, 4)))
         return Exchange(settles, self._chance.choice((None, self._claim())))
 
+    def _claim_all(self) -> Step:
+        """Two steps later the same handle acts again, which knows what it has claimed."""
+        owner = self._chance.choice(("w1", "w2"))
+        return Exchange((), Claim(owner, frozenset({"work", "rest"}), None, 50, self._chance.randrange(5), alone=False))
+
+    def _usual_endings(self) -> Step:
+        pick = self._chance.choice
+        stale = pick((*[None] * 5, "token", "stamp", "owner", "twice"))
+        usual = Complete(self._position() // 4, self._chance.randint(1, 5), stale, self._rarely(), self._rarely())
+        others = (self._settle(),) if self._rarely() else ()
+        return Exchange((usual, *others), pick((None, self._claim())))
+
+    def _usual_ticks(self) -> Step:
+        pick = self._chance.choice
+        names = pick((("a", "b"), ("a", "b"), (self._name(),)))
+        return Tick(tuple(map(self._tick, names)), pick((None, None, "version")), pick((None, 0.0, 5.0, 5.0)))
+
+    def _tick(self, job: str) -> New:
+        pick = self._chance.choice
+        staged = pick((None, None, (None, pick(KEYS))))
+        return New(
+            job=job,
+            queue=pick(("default", "mail")),
+            handler="work",
+            priority=pick((0, 5)),
+            delay=0.0,
+            unique=None,
+            overlap=pick(KEYS),
+            slots=1,
+            running=staged,
+            parent=None,
+            alone=False,
+            state=State.PENDING,
+            again=None,
+            trigger="schedule",
+        )
+
     def _advance(self) -> Step:
         return Advance(self._chance.choice((0.000_001, 1.3, 5.0, 31.7)))
 
@@ -77,6 +121,9 @@ class Drawing:
             self._position(),
             self._chance.choice(STALE),
         )
+
+    def _new_job(self, name: str) -> Step:
+        return WriteJob(name, None, 5.0, sweep=False, paused=False, news=())
 
     def _write_job(self) -> Step:
         pick = self._chance.choice
@@ -167,3 +214,6 @@ class Drawing:
 
     def _rarely(self) -> bool:
         return self._chance.random() < 0.25
+
+    def _seldom(self) -> bool:
+        return self._chance.random() < 0.15

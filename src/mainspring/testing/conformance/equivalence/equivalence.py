@@ -33,12 +33,15 @@ class Equivalence(StoreSuite):
     script_length = 60
 
     def test_random_sequences_give_the_same_state_as_the_memory_store(self) -> None:
-        for seed in range(self.scripts):
-            script = Drawing(seed).script(self.script_length)
-            if self._difference(script) is not None:
-                shortest = self._shortened(script)
-                listed = "\n".join(map(repr, shortest))
-                pytest.fail(f"seed {seed}, shortened to:\n{listed}\n\n{self._difference(shortest)}", pytrace=False)
+        with self.short_ways() as taken:
+            for seed in range(self.scripts):
+                script = Drawing(seed).script(self.script_length)
+                if self._difference(script) is not None:
+                    shortest = self._shortened(script)
+                    listed = "\n".join(map(repr, shortest))
+                    because = self._difference(shortest)
+                    pytest.fail(f"seed {seed}, shortened to:\n{listed}\n\n{because}", pytrace=False)
+        assert all(taken.values()), f"a short way that no script took: {dict(taken)}"
 
     def _difference(self, script: list[Step]) -> str | None:
         try:

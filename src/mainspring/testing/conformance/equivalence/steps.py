@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from ....core.ports import Store
-from ....model.execution import AttemptRecord, ExecutionRow, State
+from ....model.execution import AttemptRecord, ExecutionRow, State, next_token
 from ....model.job import Job, JobSpec, encode_spec
 from ....model.limits import Limit, encode_limits
 from ....model.store.entries import Entry, EntryWrite
@@ -30,7 +30,7 @@ from ....model.store.messages import (
     PruneRule,
     WorkerInfo,
 )
-from ....model.time.instants import seconds_to_micros
+from ....model.time.instants import Micros, seconds_to_micros
 from ....model.triggers import encode_trigger, every
 from ...clock import FakeClock
 
@@ -69,9 +69,10 @@ class Script:
         return ranked[position % len(ranked)] if ranked else None
 
     def new_id(self) -> str:
-        """Ids are not in order, like those of several nodes."""
+        """Ids are not in order, like those of several nodes; every other one says when it was made."""
         self.serial += 1
-        return f"019b7000-0000-7000-8000-{self.serial * 7919 % 10_007:012x}"
+        made = f"{self.clock.now() // 1_000:012x}" if self.serial % 2 else "019b70000000"
+        return f"{made[:8]}-{made[8:]}-7000-8000-{self.serial * 7919 % 10_007:012x}"
 
     def job_id(self, name: str) -> str:
         return self.jobs[name].id if name in self.jobs else f"{name}-0"
@@ -182,6 +183,29 @@ class WriteJob:
 
 
 @dataclass(frozen=True)
+class Tick:
+    """The usual ticks: the plans of jobs move on, and each makes one execution. Stores have a short way for these."""
+
+    news: tuple[New, ...]
+    stale: str | None
+    plan: float | None
+
+    def action(self, script: Script) -> Action:
+        writes = [self._write(script, new) for new in self.news if new.job in script.jobs]
+        if self.stale is not None and writes:
+            writes[0] = replace(writes[0], seen_version=(writes[0].seen_version or 0) - 1)
+        return lambda side: side.store.write_jobs(writes)
+
+    def _write(self, script: Script, new: New) -> JobWrite:
+        now, job = script.clock.now(), script.jobs[new.job]
+        tick = new.execution(script)
+        tick = replace(tick, tick=now, trace_id=tick.id.replace("-", ""))
+        next_run = None if self.plan is None else now + seconds_to_micros(self.plan)
+        changed = job.with_changes(next_run=next_run, last_tick=now)
+        return JobWrite(job=changed, seen_version=job.version, executions=(tick,), only_plan=True)
+
+
+@dataclass(frozen=True)
 class DeleteJob:
     name: str
     stale: bool
@@ -208,10 +232,10 @@ class Settle:
     alone: bool
     attempt: bool
 
-    def change(self, script: Script) -> Change | None:
+    def changes(self, script: Script) -> list[Change]:
         row = script.row(self.position)
         if row is None:
-            return None
+            return []
         now = script.clock.now()
         attempt = (
             AttemptRecord(len(row.attempts) + 1, row.owner or "", now - 1, now, "failed", "é") if self.attempt else None
@@ -241,7 +265,62 @@ class Settle:
             "owner": {"owner": "w9"},
             "state": {"expect": State.WAITING if row.state is not State.WAITING else State.RUNNING},
         }
-        return replace(change, **wrong[self.stale]) if self.stale else change
+        return [replace(change, **wrong[self.stale]) if self.stale else change]
+
+
+@dataclass(frozen=True)
+class Complete:
+    """The usual endings: first attempts of one owner that completed, in the order of their ids. Stores have a short way
+    for these. `stale`: the first of them is under the token of a later claim or of one that was undone, or comes twice;
+    or all of them are under an owner who never had them."""
+
+    position: int
+    count: int
+    stale: str | None
+    todo: bool
+    measured: bool
+
+    def changes(self, script: Script) -> list[Change]:
+        first = script.row(self.position)
+        if first is None or first.state is not State.RUNNING:
+            return []
+        others = [
+            row for row in script.rows if row.state is State.RUNNING and row.owner == first.owner and row != first
+        ]
+        rows = sorted([first, *others[: self.count - 1]], key=lambda row: row.id)
+        changes = [self._completed(row, script.clock.now()) for row in rows]
+        match self.stale:
+            case "token":
+                changes[0] = replace(changes[0], token=next_token(changes[0].token, 0))
+            case "stamp":
+                changes[0] = replace(changes[0], token=changes[0].token ^ 1)
+            case "owner":
+                changes = [replace(change, owner="w9", attempt=_attempt("w9", change.at)) for change in changes]
+            case "twice":
+                changes.append(changes[0])
+            case _:
+                pass
+        return changes
+
+    def _completed(self, row: ExecutionRow, now: Micros) -> Change:
+        attempt = _attempt(row.owner or "", now)
+        return Change(
+            id=row.id,
+            expect=State.RUNNING,
+            token=row.token,
+            owner=row.owner,
+            to=State.COMPLETED,
+            at=now,
+            failures=0,
+            crashes=0,
+            attempt=replace(attempt, cpu_ms=1.5) if self.measured else attempt,
+            result_json='{"n":1}' if self.measured else None,
+            todo=self.todo,
+        )
+
+
+def _attempt(worker: str, now: Micros) -> AttemptRecord:
+    return AttemptRecord(1, worker, now - 1, now, "completed")
 
 
 @dataclass(frozen=True)
@@ -268,11 +347,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Exchange:
-    settles: tuple[Settle, ...]
+    settles: tuple[Settle | Complete, ...]
     claim: Claim | None
 
     def action(self, script: Script) -> Action:
-        changes = [change for settle in self.settles if (change := settle.change(script)) is not None]
+        changes = [change for settle in self.settles for change in settle.changes(script)]
         request = None if self.claim is None else self.claim.request()
         return lambda side: side.store.exchange(changes, request)
 
@@ -387,7 +466,7 @@ class WriteEntries:
         return EntryWrite(entry=entry, seen_version=seen, remove=remove, audit=audit)
 
 
-Step: TypeAlias = Add | WriteJob | DeleteJob | Exchange | WorkerMessage | Advance | TidyUp | Lock | WriteEntries
+Step: TypeAlias = Add | WriteJob | Tick | DeleteJob | Exchange | WorkerMessage | Advance | TidyUp | Lock | WriteEntries
 
 
 async def _forget_answer(call: Awaitable[Any]) -> None:
