@@ -193,8 +193,8 @@ def _again(
         return _final(execution, outcome, State.CANCELLED, execution.cancel_reason, rescue=rescue)
     next_start = outcome.ended + seconds_to_micros(fields.get("delay", 0.0))
     if outcome.begun and _out_of_time(execution.run_ends(outcome.started), next_start):
-        fields |= {"delay": 0.0, "error": _run_timeout_words(execution, outcome.error)}
-        return _final(execution, outcome, State.FAILED, RUN_TIMEOUT, rescue=rescue, **fields)
+        fields |= {"delay": 0.0, "reason": RUN_TIMEOUT, "error": _run_timeout_words(execution, outcome.error)}
+        return _leave_running(execution, outcome, State.FAILED, rescue=rescue, **fields)
     alone = alone or execution.alone
     return _leave_running(execution, outcome, State.PENDING, alone=alone, rescue=rescue, **fields)
 
