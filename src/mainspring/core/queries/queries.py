@@ -130,6 +130,14 @@ class Queries:
             )
         )
 
+    async def number(self, executions: Iterable[ExecutionRow]) -> bool:
+        """Whether some of these got their number only now. Executions that were enqueued or triggered may get it up to
+        some seconds after they end, when statistics are folded; a reader need not wait for that."""
+        if all(row.number is not None or not row.state.final for row in executions):
+            return False
+        await self._store.fold(MAX_PAGE)
+        return True
+
     async def oldest_executions(
         self, *, limit: int = 50, offset: int = 0, after: str | None = None, **filters: Any
     ) -> list[ExecutionRow]:

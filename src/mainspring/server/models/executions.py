@@ -11,7 +11,7 @@ from ...core.queries.job_lists import COUNTED, total_of
 from ...core.queries.queries import Queries
 from ...core.render.entities import ExecutionJson, JsonForm, LogEntryJson, TenantRunJson, execution_json
 from ...core.views.execution import executions_of
-from ...model.execution import State
+from ...model.execution import ExecutionRow, State
 from .fields import MOST_OFFSET, PAGE, Cursor, Instant, Limit, Name, Offset, QueryFields, Short
 from .lists import PageJson, check_paging, check_range, page
 
@@ -66,17 +66,22 @@ async def execution_page(
     retention has deleted."""
     check_paging(wanted.offset, wanted.cursor)
     filters = execution_filters(wanted) | ({} if job is None else {"job": job})
-    filters_and_paging: dict[str, Any] = {**filters, "limit": wanted.limit, "offset": wanted.offset}
-    if wanted.sort == "created_at":
-        found = await queries.oldest_executions(**filters_and_paging, after=wanted.cursor)
-    else:
-        found = await queries.executions(**filters_and_paging, before=wanted.cursor)
+    found = await _found(queries, wanted, filters)
+    if job is not None and await queries.number(found):
+        found = await _found(queries, wanted, filters)
     if lifetime is None or set(filters) - {"job"}:
         total = total_of(await queries.count_executions(COUNTED + 1, **filters))
     else:
         total = lifetime
     more = found[-1].id if len(found) == wanted.limit else None
     return page([execution_json(each) for each in executions_of(found)], total, wanted.limit, wanted.offset, more)
+
+
+async def _found(queries: Queries, wanted: JobExecutionList, filters: dict[str, Any]) -> list[ExecutionRow]:
+    options: dict[str, Any] = {**filters, "limit": wanted.limit, "offset": wanted.offset}
+    if wanted.sort == "created_at":
+        return await queries.oldest_executions(**options, after=wanted.cursor)
+    return await queries.executions(**options, before=wanted.cursor)
 
 
 def execution_filters(wanted: ExecutionFilter) -> dict[str, Any]:

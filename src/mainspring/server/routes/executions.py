@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query
@@ -12,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from ...core.commands.idempotency import Answer
 from ...core.queries.queries import EXECUTION_ID
 from ...core.render.entities import ExecutionJson, StartedJson, execution_json, log_json, tenant_json
-from ...core.views.execution import Execution
+from ...core.views.execution import Execution, row_of
 from ...core.views.records import log_entries
 from ...model.errors import ExecutionNotFound
 from ..access import Role, guard_of
@@ -76,7 +77,11 @@ async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query(
 @router.get("/{id}", operation_id="get_execution", responses=answers({200: (ExecutionJson, "The execution.")}, 404))
 async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Response:
     """One execution in full; with `wait`, once it has ended or the time is over."""
-    return respond(json(execution_json(await ended(call, await _found(call, id), seconds(wait)))))
+    execution = await ended(call, await _found(call, id), seconds(wait))
+    if await call.engine.queries.number([row_of(execution)]):
+        with suppress(ExecutionNotFound):  # its job keeps no successes
+            execution = await _found(call, id)
+    return respond(json(execution_json(execution)))
 
 
 @router.post(
