@@ -7,6 +7,8 @@ is dropped when the next loop comes.
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
@@ -44,6 +46,34 @@ class PerLoop(Generic[T]):
     def _drop_closed(self) -> None:
         for loop in [loop for loop in self._objects if loop.is_closed()]:
             self._drop(self._objects.pop(loop))
+
+
+class LoopThread:
+    """An event loop on a daemon thread of its own, started on first use; a forked child starts its own."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._lock = name, threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = os.getpid()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None or self._pid != os.getpid():
+                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
+                threading.Thread(target=self._run, args=(self._loop,), name=self._name, daemon=True).start()
+            return self._loop
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+
+    def stop(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None and self._pid == os.getpid():
+            loop.call_soon_threadsafe(loop.stop)
 
 
 async def on_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:

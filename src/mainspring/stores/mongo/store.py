@@ -33,7 +33,7 @@ from .jobs.statistics import Statistics, fold
 from .jobs.write import JobWrites
 from .locks import Locks
 from .wakeups import Announcer, WakeupListener, has_transactions
-from .workers import OwnHeartbeats, SharedHeartbeats, Workers
+from .workers import Heartbeats, Workers
 
 _LEFTOVERS_AT_ONCE = 100
 
@@ -113,11 +113,7 @@ class Connection:
     def __init__(self, source: MongoSource, listeners: Listeners) -> None:
         self._source = source
         self.databases = PerLoop(source.connect, source.abandon)
-        self.heartbeats = (
-            SharedHeartbeats(self.databases.here)
-            if source.address is None
-            else OwnHeartbeats(source.address, source.time)
-        )
+        self.heartbeats = Heartbeats(self.databases.here, handed_in=source.address is None)
         origin = secrets.token_hex(8)
         self.announcers = PerLoop(lambda: Announcer(self.databases.here, origin))
         self.listener = WakeupListener(self.databases.here, origin, listeners.wake)
@@ -130,7 +126,6 @@ class Connection:
         await schema.prepare(db)
 
     async def close(self) -> None:
-        await self.listener.close()
-        await self.announcers.close(lambda announcer: announcer.close())
-        await asyncio.to_thread(self.heartbeats.close)
+        await asyncio.gather(self.listener.close(), self.announcers.close(lambda announcer: announcer.close()))
         await self.databases.close(self._source.close)
+        self.heartbeats.close()

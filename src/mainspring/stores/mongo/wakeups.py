@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from ...core.ports import Topic
 from ...model.errors import StoreError, StoreUnavailable
 from ..common.event_loops import end_task
-from .connection.database import Database
+from .connection.database import CLOSING, Database
 from .connection.errors import translating
 
 INTERVAL = 0.05  # seconds between two announcements of one process
@@ -44,9 +45,11 @@ class Announcer:
             self._task = asyncio.create_task(self._send(), name="mainspring-announce")
 
     async def close(self) -> None:
-        """Sends what is unsent before the connections are closed."""
+        """Sends what is unsent before the connections are closed, if the server answers at once."""
         await end_task(self._task)
-        await self._flush()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING):
+                await self._flush()
 
     async def _send(self) -> None:
         while self._unsent:

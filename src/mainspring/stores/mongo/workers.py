@@ -1,31 +1,24 @@
-"""Workers and their heartbeats. Heartbeats use a blocking client of their own from the thread that sends them, whatever
-the event loop is doing."""
+"""Workers and their heartbeats."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
 from collections.abc import Callable
-from typing import Any, Protocol
 
+import pymongo
 from msgspec import to_builtins
-from pymongo import MongoClient, ReturnDocument, WriteConcern
-from pymongo.database import Database as BlockingDatabase
+from pymongo import ReturnDocument
 
 from ...model.errors import StoreUnavailable
 from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
 from ...model.time.instants import seconds_to_micros
-from .connection.bulk import CollectionCall, Steps, made, run_async, run_blocking
-from .connection.database import Database, StorePart, Time, later
+from ..common.event_loops import LoopThread
+from .connection.database import Database, StorePart, later
 from .connection.errors import repeated
-from .connection.source import Address
 from .documents import under_tokens, worker_of
 from .limits.parking import delete_unused_limits
 
-_TIMEOUT_MS = 5_000  # for one heartbeat; an election may take longer, and the next heartbeat follows soon
-_CONFIRMED = WriteConcern(w="majority", wtimeout=_TIMEOUT_MS)
-"""A lease renewed by a primary without followers is not renewed."""
+_TIMEOUT = 5.0  # seconds for one heartbeat; an election may take longer, and the next heartbeat follows soon
 _FIELDS = {"token": 1, "cancel_requested": 1, "cancel_reason": 1}
 
 
@@ -49,84 +42,51 @@ class Workers(StorePart):
 # --- heartbeats -----------------------------------------------------------------------------------------------------
 
 
-class Heartbeats(Protocol):
-    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply: ...
-    def close(self) -> None: ...
+class Heartbeats:
+    """Sends heartbeats on an event loop of their own, whatever the loop of the application is doing.
 
+    A client that the application handed in belongs to the application's loop, and sends them there: a handler that
+    blocks that loop for a whole lease loses the lease. A store made from an address does not have this problem.
+    """
 
-class OwnHeartbeats:
-    """With a client of their own, made from the address of the store."""
-
-    def __init__(self, address: Address, time: Time) -> None:
-        self._address, self._time = address, time
-        self._lock = threading.Lock()
-        self._client: MongoClient[dict[str, Any]] | None = None
-        self._pid = os.getpid()
-
-    def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        prefix = self._address.collections
-        with self._lock:
-            database = self._database()
-            return run_blocking(_steps(beat, self._time), lambda call: made(call, database, prefix), self._address.name)
-
-    def close(self) -> None:
-        with self._lock:
-            client, self._client = self._client, None
-            if client is not None and self._pid == os.getpid():
-                client.close()
-
-    def _database(self) -> BlockingDatabase[dict[str, Any]]:
-        if self._pid != os.getpid():  # the client belongs to the process that forked this one
-            self._client, self._pid = None, os.getpid()
-        if self._client is None:
-            options = self._address.options | {
-                "serverSelectionTimeoutMS": _TIMEOUT_MS,
-                "socketTimeoutMS": _TIMEOUT_MS,
-                "maxPoolSize": 1,
-            }
-            self._client = MongoClient(self._address.url, **options)
-        return self._client.get_database(self._address.database, write_concern=_CONFIRMED)
-
-
-class SharedHeartbeats:
-    """With a client that the application handed in, on the event loop that the client belongs to. A handler that blocks
-    this loop for a whole lease loses the lease; a store made from an address does not have this problem."""
-
-    def __init__(self, here: Callable[[], Database]) -> None:
+    def __init__(self, here: Callable[[], Database], *, handed_in: bool) -> None:
         self._here = here
-        self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop() if handed_in else None
+        self._own = LoopThread("mainspring-heartbeat-loop")
 
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        waiting = asyncio.run_coroutine_threadsafe(self._beat(beat), self._loop)
+        """Called from the thread of the heartbeat."""
+        waiting = asyncio.run_coroutine_threadsafe(self._beat(beat), self._loop or self._own.loop)
         try:
-            return waiting.result(_TIMEOUT_MS / 1000)
+            return waiting.result(_TIMEOUT)
         except TimeoutError:
             waiting.cancel()
-            raise StoreUnavailable(f"the heartbeat had no answer within {_TIMEOUT_MS / 1000:g} s") from None
+            raise StoreUnavailable(f"a heartbeat had no answer within {_TIMEOUT:g} s") from None
 
     async def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
-        db = self._here()
-        return await run_async(_steps(beat, db.time), lambda call: made(call, db.plain, db.prefix), db.name)
+        with pymongo.timeout(_TIMEOUT):
+            return await _beat(self._here(), beat)
 
     def close(self) -> None:
-        """The client is the application's."""
+        self._own.stop()
 
 
-def _steps(beat: HeartbeatRequest, time: Time) -> Steps[HeartbeatReply]:
+async def _beat(db: Database, beat: HeartbeatRequest) -> HeartbeatReply:
     info = {name: {"$literal": value} for name, value in to_builtins(beat.worker).items() if name not in ("id", "seen")}
-    worker = yield CollectionCall(
-        "workers",
-        "find_one_and_update",
-        ({"_id": beat.worker.id}, [{"$set": {**info, "seen": time.now()}}]),
-        {"projection": {"seen": 1}, "upsert": True, "return_document": ReturnDocument.AFTER},
+    worker = await db.workers.find_one_and_update(
+        {"_id": beat.worker.id},
+        [{"$set": {**info, "seen": db.time.now()}}],
+        projection={"seen": 1},
+        upsert=True,
+        return_document=ReturnDocument.AFTER,
     )
+    assert worker is not None  # the upsert creates it
     held = {"live": True, "state": "running", "owner": beat.worker.id}
     if beat.leases:
-        renew = [{"$set": {"lease": later(time, beat.lease)}}]
-        yield CollectionCall("executions", "update_many", (held | under_tokens(beat.leases), renew))
-    leased = {**held, "_id": {"$in": [id for id, _ in beat.leases]}}
-    rows = yield CollectionCall("executions", "find", (leased, _FIELDS))
-    cancelled = yield CollectionCall("executions", "find", ({**held, "cancel_requested": {"$exists": True}}, _FIELDS))
+        renew = [{"$set": {"lease": later(db.time, beat.lease)}}]
+        await db.executions.update_many(held | under_tokens(beat.leases), renew)
+    rows = await db.executions.find({**held, "_id": {"$in": [id for id, _ in beat.leases]}}, _FIELDS)
+    cancelled = await db.executions.find({**held, "cancel_requested": {"$exists": True}}, _FIELDS)
     kept = {(row["_id"], row["token"]) for row in rows}
     cancels = {row["_id"]: row.get("cancel_reason", "") for row in (*rows, *cancelled) if "cancel_requested" in row}
     lost = frozenset(id for id, token in beat.leases if (id, token) not in kept)

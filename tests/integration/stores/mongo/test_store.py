@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +22,7 @@ from mainspring.cli.root import run_command
 from mainspring.core.ports import Topic
 from mainspring.core.views.execution import row_of
 from mainspring.model.errors import SchemaMismatch, StoreUnavailable
+from mainspring.model.events import Stopped
 from mainspring.model.execution import AttemptRecord, State
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.store.messages import ExecutionQuery, HeartbeatRequest, JobWrite, ProgressReport, WorkerInfo
@@ -28,7 +31,7 @@ from mainspring.stores.mongo.connection.source import parse_address
 from mainspring.stores.mongo.schema import NEWEST
 from tests.integration.stores.mongo_support import OWNER, ending, execution, opened, request
 from tests.mongo_server import KINDS, mongo, new_mongo
-from tests.support import NEVER, until
+from tests.support import NEVER, Seen, until
 
 
 @pytest.fixture(params=KINDS)
@@ -447,6 +450,42 @@ async def test_work_goes_on_when_the_server_was_killed_and_comes_back(kind: str)
     finally:
         await app.stop()
         await app.close()
+        server.remove()
+
+
+@pytest.mark.req("WRK-5", "OPS-9")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("away", ["killed", "frozen"])
+async def test_a_worker_stops_in_time_while_the_server_is_away(kind: str, away: str) -> None:
+    """Whatever the driver waits for: a server to select, an answer, a majority. Nothing is left that could hold up the
+    end of the process."""
+    server, seen, began = new_mongo(kind), Seen(), list[str]()
+    server.start()
+    app = Mainspring(server.url("jobs"), observers=[seen], stop_timeout=3.0)
+
+    @app.job("long")
+    async def long(ctx: JobContext) -> None:
+        began.append(ctx.execution_id)
+        await asyncio.Event().wait()
+
+    await app.start()
+    await app.enqueue_many([("long", None)] * 2)
+    await until(lambda: len(began) == 2, "work has begun")
+    await asyncio.to_thread(server.kill if away == "killed" else server.pause)
+    try:
+        stopping = time.monotonic()
+        await app.stop()
+        stopped = time.monotonic()
+        await app.close()
+        closed = time.monotonic()
+        assert stopped - stopping < 3.0
+        assert closed - stopped < 1.0
+        assert [(event.handed_back, event.unsettled) for event in seen.of(Stopped)] == [(0, 2)]
+        await until(
+            lambda: not [one.name for one in threading.enumerate() if "heartbeat" in one.name], "no thread left"
+        )
+        assert not [one.name for one in threading.enumerate() if "pymongo" in one.name]
+    finally:
         server.remove()
 
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
-
-import msgspec
-
-from .database import collection_name
-from .errors import translating
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -43,49 +38,3 @@ def rounds(items: Sequence[T], key: Callable[[T], str]) -> list[list[tuple[int, 
             result.append([])
         result[turn].append((position, item))
     return result
-
-
-R = TypeVar("R")
-
-
-class CollectionCall(msgspec.Struct, frozen=True):
-    """One call of a collection. `inside` says whether it belongs into the caller's transaction, where there is one."""
-
-    collection: str
-    method: str
-    arguments: tuple[Any, ...]
-    options: dict[str, Any] = {}
-    inside: bool = True
-
-
-Steps: TypeAlias = Generator[CollectionCall, Any, R]
-
-
-def made(call: CollectionCall, database: Any, prefix: str, **options: Any) -> Any:
-    """The answer of a blocking database, or the awaitable answer of an async one. Cursors are read to their end."""
-    collection = database[collection_name(prefix, call.collection)]
-    answer = getattr(collection, call.method)(*call.arguments, **call.options, **options)
-    return answer.to_list() if call.method == "find" else answer
-
-
-def run_blocking(steps: Steps[R], make: Callable[[CollectionCall], Any], name: str) -> R:
-    """`name` is the database, for messages."""
-    answer: Any = None
-    while True:
-        try:
-            call = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        with translating(name):
-            answer = make(call)
-
-
-async def run_async(steps: Steps[R], make: Callable[[CollectionCall], Awaitable[Any]], name: str) -> R:
-    answer: Any = None
-    while True:
-        try:
-            call = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        with translating(name):
-            answer = await make(call)

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+import pymongo
 from bson import ObjectId
 from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
 from pymongo.asynchronous.database import AsyncDatabase
@@ -33,6 +34,8 @@ COLLECTIONS = (
 )
 DURABLE = WriteConcern(w="majority", j=True, wtimeout=30_000)
 PRIMARY_ONLY = WriteConcern(w=1)
+CLOSING = 0.2
+"""Seconds that the last words of a connection may take: a server that is away must not hold up the end of a process."""
 
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -112,7 +115,8 @@ class Database:
             self.knows_limits = True
 
     async def close(self) -> None:
-        await answered(self.name, self.client.close())
+        with pymongo.timeout(CLOSING):
+            await answered(self.name, self.client.close())
 
 
 def collection_name(prefix: str, name: str) -> str:

@@ -8,9 +8,10 @@ which carries the label that makes `with_transaction` run it again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeAlias, TypeVar
 
+import msgspec
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.client_session import ClientSession
 
@@ -19,7 +20,8 @@ from ....model.errors import InvalidValue, StoreError
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Added
 from ...common.rows import in_slot, overlap_choices, skipped_record
-from ..connection.bulk import CollectionCall, Steps, made, run_async, run_blocking
+from ..connection.database import collection_name
+from ..connection.errors import translating
 from ..connection.source import MongoSource
 from ..documents import execution_document
 from ..wakeups import wakeup_document
@@ -29,6 +31,21 @@ STANDALONE = (
     "this MongoDB server stands alone and has no transactions; make it a replica set, one member is enough, "
     "or enqueue without a session"
 )
+
+R = TypeVar("R")
+
+
+class CollectionCall(msgspec.Struct, frozen=True):
+    """One call of a collection. `inside` says whether it belongs into the caller's transaction, where there is one."""
+
+    collection: str
+    method: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any] = {}
+    inside: bool = True
+
+
+Steps: TypeAlias = Generator[CollectionCall, Any, R]
 
 
 def add_in(
@@ -51,10 +68,10 @@ def add_in(
 
     def make(call: CollectionCall) -> Any:
         inside = {"session": session} if call.inside else {}
-        return made(call, database, source.prefix, **inside)
+        return _made(call, database, source.prefix, **inside)
 
     steps = _add(executions, unregistered)
-    run = run_async if isinstance(session, AsyncClientSession) else run_blocking
+    run = _run_async if isinstance(session, AsyncClientSession) else _run_blocking
     return run(steps, make, source.name)
 
 
@@ -120,3 +137,36 @@ def _holder(field: str, key: str | None, held: dict[tuple[str, str], str]) -> St
         if found is not None:
             return str(found["_id"])
     return None
+
+
+# --- one way for blocking and async sessions ------------------------------------------------------------------------
+
+
+def _made(call: CollectionCall, database: Any, prefix: str, **options: Any) -> Any:
+    """The answer of a blocking database, or the awaitable answer of an async one. Cursors are read to their end."""
+    collection = database[collection_name(prefix, call.collection)]
+    answer = getattr(collection, call.method)(*call.arguments, **call.options, **options)
+    return answer.to_list() if call.method == "find" else answer
+
+
+def _run_blocking(steps: Steps[R], make: Callable[[CollectionCall], Any], name: str) -> R:
+    """`name` is the database, for messages."""
+    answer: Any = None
+    while True:
+        try:
+            call = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        with translating(name):
+            answer = make(call)
+
+
+async def _run_async(steps: Steps[R], make: Callable[[CollectionCall], Awaitable[Any]], name: str) -> R:
+    answer: Any = None
+    while True:
+        try:
+            call = steps.send(answer)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        with translating(name):
+            answer = await make(call)
