@@ -80,6 +80,8 @@ CALLS: dict[str, Callable[[MongoStore], Awaitable[Any]]] = {
     "todo": lambda s: s.todo(10),
     "todo_done": lambda s: s.todo_done([ROW.id]),
     "children": lambda s: s.children(ROW.id),
+    "last_child_ended": lambda s: s.last_child_ended(ROW.id),
+    "held_keys": lambda s: s.held_keys("unique"),
     "execution": lambda s: s.execution(ROW.id),
     "find": lambda s: s.find(ExecutionQuery()),
     "count": lambda s: s.count(ExecutionQuery(), 10),
