@@ -62,6 +62,7 @@ CALLS: dict[str, Callable[[MongoStore], Awaitable[Any]]] = {
     "write_jobs": lambda s: s.write_jobs([JobWrite(job=JOB, seen_version=1, executions=(execution(),), audit=AUDIT)]),
     "delete_job": lambda s: s.delete_job("job", 1, purge=True, audit=AUDIT),
     "jobs": lambda s: s.jobs(),
+    "job_snapshots": lambda s: s.job_snapshots(["job"]),
     "jobs_after": lambda s: s.jobs_after("", 10),
     "count_jobs": lambda s: s.count_jobs(10),
     "find_jobs": lambda s: s.find_jobs(JobQuery(), 10),
