@@ -23,6 +23,7 @@ from ..core.backfills.windows import WindowQueries
 from ..core.commands.bulk import Bulk
 from ..core.commands.enqueue import Enqueuer
 from ..core.commands.idempotency import Idempotency
+from ..core.commands.imports import Imports
 from ..core.commands.job_creation import Creation
 from ..core.commands.steering import Steering
 from ..core.commands.templates import Templates
@@ -107,6 +108,7 @@ class Parts:
             settings.jobs.job_defaults,
         )
         self.templates = Templates(store, self.chance, self.creation)
+        self.imports = Imports(store, self.creation, self.steering, self.job_cache, self.chance, settings.timezone)
         self.bulk = Bulk(self.steering, self.queries, self.job_lists)
         self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
         self.watch = Watchdog(store, self.queries, self.calendars, self.time, emit)

@@ -40,6 +40,7 @@ COMMANDS = {
     "cron": "cron:cron",
     "simulate": "simulate:simulate",
     "watch": "watch:watch",
+    "import": "imports:import_",
     "alerts": "exports:alerts",
     "grafana": "exports:grafana",
     "db": "database:db",

@@ -158,6 +158,15 @@ class Steering:
 
         return await self._change("revert", name, by, decide, seen)
 
+    async def restore_job(self, name: str, fields: Mapping[str, Any], *, by: str, seen: str | None = None) -> JobView:
+        """Back to these overrides, as they were before an edit."""
+
+        def decide(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> JobWrite:
+            restored = job_commands.restore(job, dict(fields), now)
+            return job_commands.close_old_schedule(job, restored, now, self._chance, calendars)
+
+        return await self._change("restore", name, by, decide, seen)
+
     async def skip_occurrence(self, name: str, at: Any, *, by: str, seen: str | None = None) -> JobView:
         """Leave out one occurrence; a record says who did."""
         return await self._change(

@@ -194,8 +194,14 @@ def override(job: Job, changes: dict[str, Any], now: Micros) -> JobWrite:
 
 def revert(job: Job, now: Micros) -> JobWrite:
     """Drop every override. Single occurrences that were skipped or moved stay so."""
-    reverted = job.with_changes(overrides=write_overrides({}, job.occurrences), updated=now)
-    return JobWrite(job=_rescheduled(job, reverted, now), seen_version=job.version)
+    return restore(job, {}, now)
+
+
+def restore(job: Job, fields: dict[str, Any], now: Micros) -> JobWrite:
+    """These overrides in the place of all present ones."""
+    restored = job.with_changes(overrides=write_overrides(fields, job.occurrences), updated=now)
+    _ = restored.spec  # raises if they give no valid specification
+    return JobWrite(job=_rescheduled(job, restored, now), seen_version=job.version)
 
 
 def close_old_schedule(

@@ -29,6 +29,7 @@ EntryKind: TypeAlias = Literal[
     "expected",
     "logins",
     "retry",
+    "import",
 ]
 
 
