@@ -167,7 +167,7 @@ class Imports:
         try:
             if planned.action == "create":
                 await self._put(id, name, _Change(created=True))
-                await self._creation.create(name, _handler(planned.row), planned.options, by=by)
+                await self._creation.create(name, _handler(planned.row), planned.options, by=by, run=False)
             elif planned.action == "update":
                 before = await self._job_cache.read(name)
                 await self._put(id, name, _Change(created=False, fields=before.changed_fields))

@@ -67,9 +67,11 @@ class Creation:
         *,
         by: str,
         execution_id: str | None = None,
+        run: bool = True,
         check: Callable[[Job], None] = lambda job: None,
     ) -> tuple[JobView, ExecutionRow | None]:
-        """Create a job. One without schedule and parents runs once, at once; that execution is returned too.
+        """Create a job. One that neither ticks nor follows others runs once, at once, unless `run` is false; that
+        execution is returned too.
 
         `check` may refuse the new job. It is also called with the handler's own job, so that another job of the same
         code is no way around the role that one demands.
@@ -89,7 +91,8 @@ class Creation:
         spec = await self._job_cache.dependents.prepare(name, spec)
         write = job_commands.declare(None, self._job_cache.new_job(name, spec, "api", now), now)
         assert write is not None, "nothing of that name is known here"
-        first = None if write.job.trigger is not None or spec.after else self._first(write.job, by, now, execution_id)
+        waits = not run or write.job.ticking or spec.after
+        first = None if waits else self._first(write.job, by, now, execution_id)
         audit = audit_record(self._chance, "create", f"job:{name}", by, now, after=write.job.declared)
         executions = () if first is None else (first,)
         made = msgspec.structs.replace(write, executions=executions, audit=audit)
