@@ -113,7 +113,7 @@ class Connection:
     def __init__(self, source: MongoSource, listeners: Listeners) -> None:
         self._source = source
         self.databases = PerLoop(source.connect, source.abandon)
-        self.heartbeats = Heartbeats(self.databases.here, handed_in=source.address is None)
+        self.heartbeats = Heartbeats(self.databases.here, source.name, handed_in=source.address is None)
         origin = secrets.token_hex(8)
         self.announcers = PerLoop(lambda: Announcer(self.databases.here, origin))
         self.listener = WakeupListener(self.databases.here, origin, listeners.wake)

@@ -49,8 +49,8 @@ class Heartbeats:
     blocks that loop for a whole lease loses the lease. A store made from an address does not have this problem.
     """
 
-    def __init__(self, here: Callable[[], Database], *, handed_in: bool) -> None:
-        self._here = here
+    def __init__(self, here: Callable[[], Database], name: str, *, handed_in: bool) -> None:
+        self._here, self._name = here, name
         self._loop = asyncio.get_running_loop() if handed_in else None
         self._own = LoopThread("mainspring-heartbeat-loop")
 
@@ -58,10 +58,10 @@ class Heartbeats:
         """Called from the thread of the heartbeat."""
         waiting = asyncio.run_coroutine_threadsafe(self._beat(beat), self._loop or self._own.loop)
         try:
-            return waiting.result(_TIMEOUT)
+            return waiting.result(_TIMEOUT * 1.1)
         except TimeoutError:
             waiting.cancel()
-            raise StoreUnavailable(f"a heartbeat had no answer within {_TIMEOUT:g} s") from None
+            raise StoreUnavailable(f"{self._name}: a heartbeat had no answer within {_TIMEOUT:g} s") from None
 
     async def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         with pymongo.timeout(_TIMEOUT):

@@ -39,7 +39,7 @@ from mainspring.model.store.messages import (
     PruneRule,
     WorkerInfo,
 )
-from mainspring.stores.mongo import MongoStore
+from mainspring.stores.mongo import MongoStore, workers
 from mainspring.stores.mongo.connection import errors
 from mainspring.stores.mongo.connection.errors import Refused, Unsure, translated
 from tests.integration.stores.mongo_support import ending, execution, opened, request
@@ -126,6 +126,7 @@ async def test_no_method_of_the_store_raises_an_error_of_the_driver(
     asks = {name for name, member in inspect.getmembers(Store, inspect.isfunction) if not name.startswith("_")}
     assert asks - {"close", "listen"} == set(CALLS)
     monkeypatch.setattr(errors, "_TRIES", 1)
+    monkeypatch.setattr(workers, "_TIMEOUT", 0.2)
     async with opened(mongo("standalone").new_database()) as store:
         await store.exchange([], request())
         with monkeypatch.context() as patch:
