@@ -235,7 +235,7 @@ class Mainspring:
 
     async def trigger(
         self,
-        name: str,
+        name: Any,
         params: Mapping[str, Any] | None = None,
         *,
         window: tuple[Any, Any] | None = None,
@@ -244,7 +244,8 @@ class Mainspring:
         tenant: str | None = None,
         tenants: Iterable[str] | None = None,
     ) -> Execution:
-        """Run a job now. Its next scheduled time does not change.
+        """Run a job now, by its name or by its handler (function, class, object). Its next scheduled time does not
+        change.
 
         `window` is the data window (begin, end) to cover. A job that has tenants runs only for `tenants`, if given;
         with `tenant`, it runs for that one without a parent execution.
@@ -264,9 +265,9 @@ class Mainspring:
         params: Mapping[str, Any] | None = None,
         traceparent: str | None = None,
     ) -> AsyncIterator[JobContext]:
-        """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`."""
-        runtime, parts = self._runtime, await self._runtime.engine()
-        tracker = parts.tracker(runtime.emit, runtime.resources, runtime.logger)
+        """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`. If the store
+        does not answer, the work runs all the same, and is recorded when the store is back."""
+        tracker = await self._runtime.tracker()
         async with tracker.track(
             name, trigger=trigger, triggered_by=triggered_by, params=params, traceparent=traceparent
         ) as context:

@@ -31,7 +31,7 @@ from ..core.commands.tenant_retries import TenantRuns
 from ..core.commands.trigger import ManualRuns
 from ..core.declaring.registry import Registry
 from ..core.engine.heartbeat import HeartbeatThread, Leases
-from ..core.engine.inline import Tracker
+from ..core.engine.inline import LateRecords, Tracker
 from ..core.engine.node import Node, NodeSettings
 from ..core.jobs.calendars import Calendars
 from ..core.jobs.job_cache import JobCache
@@ -169,7 +169,9 @@ class Parts:
             self.inline.start()
         return self.inline.leases
 
-    def tracker(self, emit: Emit, resources: Mapping[str, Any], logger: logging.Logger | None) -> Tracker:
+    def tracker(
+        self, emit: Emit, late: LateRecords, resources: Mapping[str, Any], logger: logging.Logger | None
+    ) -> Tracker:
         context = {"username": self._settings.username, "channel": self._settings.channel, "logger": logger}
         return Tracker(
             self.store,
@@ -178,6 +180,8 @@ class Parts:
             self.chance,
             emit,
             self.inline_leases,
+            late,
+            self.opened,
             self.tracing,
             resources=resources,
             **context,

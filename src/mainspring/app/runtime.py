@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.load import load
 from ..core.access.api_tokens import Token
 from ..core.declaring.registry import Registry, module_names
+from ..core.engine.inline import PATIENCE, LateRecords, TrackedWork, Tracker
 from ..core.engine.node import Node
 from ..core.ports import Clock, Store
 from ..core.views.events import Observer
@@ -67,6 +68,7 @@ class Runtime:
         self.resources = resources_of(resources)
         self.logger, self.tracer_provider = logger_of(logger), provider_of(tracer_provider)
         self.emit = Dispatcher(LogLines(logger), *observers_of(observers))
+        self.late_records = LateRecords(self._write_late, self.emit)
         self.parts: Parts | None = None
         self._modules = module_names(jobs)
         self._declarations = Declarations(self.registry)
@@ -113,6 +115,22 @@ class Runtime:
                 await self._open(parts, declare)
         return parts
 
+    async def tracker(self) -> Tracker:
+        """Also while the store cannot be reached: the work is recorded later."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                parts = await self.engine()
+        except (StoreError, TimeoutError) as error:
+            if self.parts is None:
+                raise
+            parts = self.parts
+            self.late_records.failed(error)
+        return parts.tracker(self.emit, self.late_records, self.resources, self.logger)
+
+    async def _write_late(self, work: TrackedWork) -> None:
+        parts = await self.engine()
+        await parts.tracker(self.emit, self.late_records, self.resources, self.logger).write(work)
+
     async def _open(self, parts: Parts, declare: bool) -> None:
         """Connect once, and store the jobs that code has declared since this was last done."""
         self._import_modules()
@@ -139,9 +157,12 @@ class Runtime:
         """Stop the roles and disconnect."""
         await self.stop()
         await self._flush_pings()
+        await self.late_records.close()
         parts, self.parts = self.parts, None
-        if parts is not None and parts.opened and parts.here:
-            await parts.stop_inline()
+        if parts is None or not parts.here:
+            return
+        await parts.stop_inline()
+        if parts.opened:
             await parts.close_links()
             if self.given_store is None:
                 await parts.store.close()

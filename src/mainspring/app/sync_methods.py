@@ -51,7 +51,7 @@ class SyncMethods:
 
     def trigger(
         self,
-        name: str,
+        name: Any,
         params: Mapping[str, Any] | None = None,
         *,
         window: tuple[Any, Any] | None = None,
@@ -60,7 +60,8 @@ class SyncMethods:
         tenant: str | None = None,
         tenants: Iterable[str] | None = None,
     ) -> Execution:
-        """Run a job now. Its next scheduled time does not change.
+        """Run a job now, by its name or by its handler (function, class, object). Its next scheduled time does not
+        change.
 
         `window` is the data window (begin, end) to cover. A job that has tenants runs only for `tenants`, if given;
         with `tenant`, it runs for that one without a parent execution.

@@ -203,7 +203,7 @@ class Enqueuer:
 
     async def _job_of(self, handler: object) -> Job:
         """The job of a handler, or any job by name: also of handlers that only other processes have."""
-        name = handler if isinstance(handler, str) else self._name_of(handler)
+        name = handler if isinstance(handler, str) else self.name_of(handler)
         try:
             return await self._job_cache.get(name)
         except JobNotFound as missing:
@@ -212,7 +212,7 @@ class Enqueuer:
             known = [*self._registry.names, missing.suggestion or ""]
             raise HandlerNotFound(name, known) from None
 
-    def _name_of(self, handler: object) -> str:
+    def name_of(self, handler: object) -> str:
         """The name that a handler is registered under; for a class that only other processes construct, its own."""
         try:
             return self._registry.resolve(handler).name

@@ -25,6 +25,7 @@ from ...model.values.payload import presentable
 from ...model.windows import caller_window
 from ..auditing import TRACE_CONTEXT, audit_record
 from ..cancelling import cancel_all
+from ..declaring.handler import method_of
 from ..declaring.tenant_options import check_tenant, tenant_names
 from ..expiry import EntryExpiry
 from ..jobs.job_cache import JobCache
@@ -59,7 +60,7 @@ class ManualRuns:
 
     async def trigger(
         self,
-        name: str,
+        handler: object,
         params: Mapping[str, Any] | None = None,
         *,
         window: tuple[Any, Any] | None = None,
@@ -71,12 +72,14 @@ class ManualRuns:
         tenant: str | None = None,
         tenants: Iterable[str] | None = None,
     ) -> ExecutionRow:
-        """Run a job now, with other parameters or another window if given. Its schedule stays as it is.
+        """Run a job now, by its name or by its handler, with other parameters or another window if given. Its schedule
+        stays as it is.
 
         With an `id` of the caller's own, a job that was triggered under it before is not triggered again. A
         `single_try` is for callers who wait and retry themselves. With `tenants` a job that has tenants runs for these;
         with a single `tenant` any job runs for that one, without a parent.
         """
+        name: Any = self._enqueuer.name_of(handler) if callable(handler) or method_of(handler) else handler
         job = await self._job_cache.read(name)
         if job.cancelled is not None:
             job_commands.check("trigger", job, JobState.CANCELLED)

@@ -396,6 +396,42 @@ class RunningContext(JobContext):
         return safe_json(self._metadata, REPORT_LIMIT) if self._metadata else None
 
 
+class RunningExecution(Execution):
+    """What `perform(data, execution)` receives: the execution, which can also do what its context can, such as
+    `execution.progress(1, 3)` and `execution.logger.info(...)`."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: JobContext) -> None:
+        super().__init__(context._row)
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything that an execution does not have by itself is the context's."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._context, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(Execution), *dir(self._context)})
+
+    @property
+    def window(self) -> Window | None:
+        return self._context.window
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self._context.metadata
+
+    @property
+    def counters(self) -> dict[str, float]:
+        return self._context.counters
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:  # type: ignore[override]
+        """Report how far the work is."""
+        self._context.progress(done, total, message)
+
+
 @contextmanager
 def running_in(context: JobContext) -> Iterator[None]:
     """Within this block, log lines and spans of this task or thread belong to the execution."""

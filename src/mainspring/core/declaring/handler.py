@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ...model.errors import InvalidValue
 from ...model.values.payload import Verbatim, presentable
-from .context import JobContext
+from .context import JobContext, RunningExecution
 from .options import inherited_options
 from .parameters import is_async
 from .signature import Signature, Style
@@ -51,7 +51,7 @@ class Handler:
         arguments = self.signature.bind(params)
         parameters = self.signature.parameters
         if parameters.context is not None:
-            arguments[parameters.context] = context.execution if parameters.record else context
+            arguments[parameters.context] = RunningExecution(context) if parameters.record else context
         return partial(self.target, **arguments)
 
 

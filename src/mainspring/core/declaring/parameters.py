@@ -47,7 +47,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     context: str | None = None
     """The name of the parameter that receives the context."""
     record: bool = False
-    """That parameter wants the `Execution` instead."""
+    """That parameter, the second one of `perform`, receives the execution instead."""
     whole: str | None = None
     """The name of the parameter that receives the payload as a whole, of the type `hint`."""
     hint: Any = None
@@ -75,7 +75,7 @@ def read_parameters(handler: str, call: Callable[..., Any], style: Style = "func
     fields = [item for item in named if item is not context]
     read = Parameters(
         context=context.name if context else None,
-        record=context is not None and _names_type(context.annotation, _RECORD_TYPES),
+        record=style == "perform" and context is not None and _wants_record(context),
         extra=_hint(handler, call, rest) if rest else None,
     )
     if style == "perform" and fields and _is_whole(fields[0], _hint(handler, call, fields[0])):
@@ -131,6 +131,14 @@ def _context_of(named: list[inspect.Parameter], style: Style) -> inspect.Paramet
     if named and named[0].name in _CONTEXT_NAMES and named[0].annotation in (inspect.Parameter.empty, Any, "Any"):
         return named[0]
     return None
+
+
+def _wants_record(parameter: inspect.Parameter) -> bool:
+    """Whether the second parameter of `perform` receives the execution rather than the context: it does unless it is
+    annotated as the context, or called so without an annotation."""
+    if parameter.annotation in (parameter.empty, Any, "Any"):
+        return parameter.name not in _CONTEXT_NAMES
+    return not _names_type(parameter.annotation, _CONTEXT_TYPE)
 
 
 def _names_type(annotation: Any, names: tuple[str, ...]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,14 +22,19 @@ from mainspring import (
     NonRetryable,
     Retry,
     RetryAfter,
+    Skip,
+    StoreUnavailable,
     every,
 )
+from mainspring.app.adapters import SystemClock
 from mainspring.core.commands import trigger
 from mainspring.core.commands.trigger import RetryClaims
+from mainspring.core.engine import inline
 from mainspring.core.rules import transitions
 from mainspring.core.views.execution import row_of
 from mainspring.core.views.job import job_of
-from mainspring.model.events import AttemptEnded, Started
+from mainspring.model.events import AttemptEnded, Recovered, Started, StoreLost, Trouble
+from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock
 from tests.integration.gate import Gate
 from tests.support import FAST, NEVER, Nodes, Seen, ended, run_once, until
@@ -627,3 +634,88 @@ async def _renewed(app: Mainspring, id: str, past: int) -> bool:
     row = await app.get(id)
     assert row.state == "running"
     return (row_of(row).lease or 0) > past
+
+
+class Away(MemoryStore):
+    """A store that cannot be reached while `away` is true."""
+
+    away = True
+
+    def __getattribute__(self, name: str) -> Any:
+        return self._no_answer if name in _CALLS and self.away else super().__getattribute__(name)
+
+    def _no_answer(self, *args: Any, **kwargs: Any) -> Any:
+        raise StoreUnavailable("nobody answers")
+
+
+_CALLS = {"open", "now", "jobs", "write_jobs", "add", "exchange", "report", "execution", "find", "heartbeat", "links"}
+
+
+@pytest.mark.req("EXE-13", "REL-5")
+@pytest.mark.parametrize("gone", ["from the start", "at the beginning", "at the end", "until the application closes"])
+async def test_tracked_work_runs_and_is_recorded_though_the_store_was_away(gone: str) -> None:
+    store, seen = Away(SystemClock()), Seen()
+    app = Mainspring(store, observers=[seen])
+    if gone != "from the start":
+        store.away = False
+        await app.open()
+        store.away = gone != "at the end"
+    for error in (None, ZeroDivisionError("by hand"), Skip("nothing to do")):
+        store.away = store.away or gone == "from the start"
+        began = datetime.now(UTC)
+        with contextlib.suppress(ZeroDivisionError, Skip):
+            async with app.track("import", triggered_by="ada", params={"file": "a.csv"}) as ctx:
+                ctx.count(rows=3)
+                ctx.logger.info("reading")
+                store.away = True
+                if error is not None:
+                    raise error
+        over = datetime.now(UTC)
+        if gone == "until the application closes":
+            continue
+        store.away = False
+        done = await until(lambda id=ctx.execution_id: found(app, id))
+        expected = {None: "completed", Skip: "skipped"}.get(error and type(error), "failed")  # type: ignore[arg-type]
+        assert (done.id, done.state, done.triggered_by) == (ctx.execution_id, expected, "ada")
+        assert (done.params, done.counters) == ({"file": "a.csv"}, {"rows": 3})
+        assert [line.message for _, line in await app.logs(done.id)] == ["reading"]
+        assert done.started_at is not None
+        assert done.finished_at is not None
+        assert began <= done.started_at <= done.finished_at <= over
+        assert await until(lambda: len(seen.of(StoreLost)) == len(seen.of(Recovered)))
+    assert {each.where for each in seen.of(StoreLost)} == {"tracked work"}
+    if gone != "until the application closes":
+        await app.close()
+        assert len(seen.of(AttemptEnded)) == 3
+        return
+    assert len(seen.of(StoreLost)) == 1
+    store.away = False
+    await app.close()
+    late = Mainspring(store)
+    ends = [each.state.value for each in await late.executions("import")]
+    assert sorted(ends) == ["completed", "failed", "skipped"]
+    await late.close()
+
+
+async def found(app: Mainspring, id: str) -> Execution | None:
+    try:
+        execution = await app.get(id)
+    except ExecutionNotFound:
+        return None
+    return execution if execution.state.final else None
+
+
+@pytest.mark.req("EXE-13")
+async def test_records_that_the_store_never_took_are_logged_when_the_application_closes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inline, "MOST_LATE", 2)
+    store, seen = Away(SystemClock()), Seen()
+    app = Mainspring(store, observers=[seen])
+    ids = []
+    for _ in range(3):
+        async with app.track("import") as ctx:
+            ids.append(ctx.execution_id)
+    await app.close()
+    lost = [event.error for event in seen.of(Trouble)]
+    assert lost == [f"the store took no record of the completed execution {id} of job 'import'" for id in ids]

@@ -122,6 +122,86 @@ async def test_an_object_with_dependencies_and_the_optional_second_argument(node
             await app.enqueue(Billing, {"paid": True})
 
 
+@pytest.mark.req("REG-2")
+@pytest.mark.parametrize("annotation", [None, Any, object, dict, Execution, Invoice, "Execution | None", "Nowhere"])
+async def test_perform_gets_an_object_with_the_fields_of_the_execution_and_the_means_of_the_context(
+    memory_nodes: Nodes, annotation: Any
+) -> None:
+    class Handler:
+        name = "handler"
+        max_attempts = 1
+
+        def perform(self, data, execution):  # type: ignore[no-untyped-def]
+            execution.progress(1, 2)
+            execution.count(seen=1)
+            execution.metadata["by"] = "handler"
+            execution.check()
+            execution.logger.info("attempt %d", execution.attempt)
+            assert isinstance(execution, Execution)
+            assert "progress" in dir(execution)
+            assert execution.idempotency_key == execution.execution_id
+            with pytest.raises(AttributeError, match="nonsense"):
+                _ = execution.nonsense
+            fields = ("id", "job", "handler", "queue", "params", "trigger", "triggered_by", "attempt", "max_attempts")
+            return {name: getattr(execution, name) for name in (*fields, "state", "tenant", "window", "counters")}
+
+    if annotation is not None:
+        Handler.perform.__annotations__["execution"] = annotation
+    app = memory_nodes.app()
+    app.register(Handler)
+    async with app:
+        done = await run_once(app, Handler, {"a": 1}, by="ada")
+        assert done.state == "completed", done.error
+        assert done.result == {
+            "id": done.id,
+            "job": "handler",
+            "handler": "handler",
+            "queue": "default",
+            "params": {"a": 1},
+            "trigger": "enqueue",
+            "triggered_by": "ada",
+            "attempt": 1,
+            "max_attempts": done.max_attempts,
+            "state": "running",
+            "tenant": None,
+            "window": None,
+            "counters": {"seen": 1},
+        }
+        assert (done.counters, done.metadata, done.progress) == (
+            {"seen": 1},
+            {"by": "handler"},
+            {"done": 1, "total": 2},
+        )
+
+
+@pytest.mark.req("ENQ-1", "REG-2")
+async def test_a_job_is_triggered_by_whatever_it_can_be_enqueued_by(nodes: Nodes) -> None:
+    app = nodes.app()
+
+    def plain(name: str) -> str:
+        return f"plain {name}"
+
+    handle = app.job("plain")(plain)
+    mailer = Mailer("localhost")
+    app.register(mailer)
+    app.register(Reminder)
+
+    async with app:
+        for handler in ("plain", plain, handle):
+            assert (await ended(app, await app.trigger(handler, {"name": "ada"}, by="bob"))).result == "plain ada"
+            blocking = await asyncio.to_thread(app.sync.trigger, handler, {"name": "ada"})
+            assert (await ended(app, blocking)).result == "plain ada"
+        for handler in (Mailer, mailer, "mailer"):
+            run = await app.trigger(handler, {"to": "ada"})
+            assert (run.job, run.trigger, (await ended(app, run)).result) == ("mailer", "manual", "ada via localhost")
+        assert (await ended(app, await app.trigger(Reminder, {"shift": 1}))).result == 1
+        for unknown in (print, Invoice):
+            with pytest.raises(HandlerNotFound):
+                await app.trigger(unknown)
+        with pytest.raises(JobNotFound):
+            await app.trigger("plane")
+
+
 @pytest.mark.req("REG-2", "REG-8")
 async def test_a_second_object_of_a_class_is_not_used_and_warned_about(nodes: Nodes) -> None:
     app = nodes.app()
