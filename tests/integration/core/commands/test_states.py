@@ -651,7 +651,7 @@ class Away(MemoryStore):
 _CALLS = {"open", "now", "jobs", "write_jobs", "add", "exchange", "report", "execution", "find", "heartbeat", "links"}
 
 
-@pytest.mark.req("EXE-13", "REL-5")
+@pytest.mark.req("EXE-13")
 @pytest.mark.parametrize("gone", ["from the start", "at the beginning", "at the end", "until the application closes"])
 async def test_tracked_work_runs_and_is_recorded_though_the_store_was_away(gone: str) -> None:
     store, seen = Away(SystemClock()), Seen()
