@@ -166,6 +166,10 @@ def ready_lane(e: ExecutionRow) -> str:
     return lane_name(lane(e.queue, e.handler), fair=e.share is not None, alone=e.alone)
 
 
+def ready_lane_of(doc: Mapping[str, Any]) -> str:
+    return lane_name(doc["lane"], fair="share" in doc, alone=bool(doc.get("alone")))
+
+
 def lane_name(name: str, *, fair: bool, alone: bool) -> str:
     return f"{name}{FAIR if fair else ''}{ALONE if alone else ''}"
 

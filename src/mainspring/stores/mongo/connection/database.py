@@ -24,6 +24,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.read_concern import ReadConcern
 
 from ....core.ports import Topic
+from ....model.execution import ExecutionRow
 from ....model.time.instants import Micros, seconds_to_micros
 from .collection import Collection
 from .errors import answered, repeated
@@ -36,6 +37,7 @@ DURABLE = WriteConcern(w="majority", j=True, wtimeout=30_000)
 PRIMARY_ONLY = WriteConcern(w=1)
 CLOSING = 0.2
 """Seconds that the last words of a connection may take: a server that is away must not hold up the end of a process."""
+_CLAIMS_REMEMBERED = 10_000
 
 _EPOCH = datetime(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -90,6 +92,7 @@ class Database:
         self.knows_limits = False  # whether any execution here ever had a share or a limit, as far as is known
         self.unsettled: dict[tuple[Any, ...], set[ObjectId]] = {}  # changes whose outcome is open, with their stamps
         self._recheck_at: float | None = None
+        self._claimed: dict[str, tuple[int, dict[str, Any]]] = {}
 
     def _collection(self, name: str, **options: Any) -> Collection:
         return Collection(self.plain.get_collection(collection_name(self.prefix, name), **options), self.name)
@@ -107,6 +110,19 @@ class Database:
     def is_recheck_expected(self) -> bool:
         """Whether a recheck is due as far as this process knows. A wrong answer is corrected by the next claim."""
         return self._recheck_at is not None and self._recheck_at <= machine.monotonic()
+
+    def remember_claims(self, rows: Iterable[ExecutionRow]) -> None:
+        """So that the endings of these rows need not read what they free. The oldest are forgotten first."""
+        for row in rows:
+            takes = {"unique_key": row.unique_key, "overlap_key": row.overlap_key, "limits": row.limits}
+            self._claimed[row.id] = row.token, {name: value for name, value in takes.items() if value is not None}
+        while len(self._claimed) > _CLAIMS_REMEMBERED:
+            del self._claimed[next(iter(self._claimed))]
+
+    def forget_claim(self, id: str, token: int) -> dict[str, Any] | None:
+        """Keys and limits of a row that this process has claimed under this token; None for other rows."""
+        known, takes = self._claimed.pop(id, (None, None))
+        return takes if known == token else None
 
     async def learn_limits(self) -> None:
         """Make all claims look for rows with shares and for parked rows. Databases without any do not pay for them."""

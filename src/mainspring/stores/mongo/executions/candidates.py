@@ -6,6 +6,7 @@ queues or the future are never read.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,11 +14,15 @@ import msgspec
 from ....model.execution import lane
 from ....model.store.messages import ClaimRequest
 from ....model.time.instants import Micros
-from ...common.limits import next_slot_check
-from ...common.rows import Candidate
+from ...common.limits import Wait, next_slot_check, wait_of
+from ...common.rows import WAITERS_AT_ONCE, Candidate
+from ..connection.collection import Collection
 from ..connection.database import Database
-from ..documents import ALONE, Document, lane_name
-from ..limits.wait_lines import TOKENS
+from ..documents import ALONE, Document, lane_name, ready_lane_of
+from ..limits.capacity import KeyCapacity, add_numbers
+from ..limits.parking import LIMITED_FIELDS
+from ..limits.wait_lines import first_of_lines, limit_of, waited
+from ..limits.waking import Freed, first_waiters, waiters_of, wake_deferred
 
 Lanes: TypeAlias = dict[str, list[Candidate[str]]]
 
@@ -27,21 +32,24 @@ _NAMED_LANES = 200
 
 class Candidates(msgspec.Struct):
     """`lanes` are those that the request may claim from, `staged` the ids among them that trade keys, `limited` those
-    that have limits. `next_recheck` is when parked rows have to be rechecked. `waiters` says whether any row waits for
-    a key or a slot, `cancelled` whether any job is cancelled, `limits` whether rows ever had shares or limits, `woken`
-    whether rows were made ready for this query."""
+    that have limits. `turns` are rows that still wait for what has been freed, and whose turn it is: by id, those
+    without a share also in the lanes. `numbers` are the slots in use of the keys that slots were freed of. `next_due`
+    and `next_recheck` leave these rows out; the latter is when parked rows have to be rechecked. `cancelled` says
+    whether any job is cancelled, `limits` whether rows ever had shares or limits, `woken` whether rows were made ready
+    for this query."""
 
     now: Micros = 0
     next_due: Micros | None = None
     next_recheck: Micros | None = None
     limits: bool = False
-    waiters: bool = False
     woken: bool = False
     cancelled: bool = False
     lanes: Lanes = {}
     alone: Lanes = {}
     staged: set[str] = set()
     limited: set[str] = set()
+    turns: dict[str, Document] = {}
+    numbers: dict[str, set[Any]] = {}
 
     def has_late_rows(self) -> bool:
         return self.next_due is not None and self.next_due <= self.now
@@ -53,21 +61,38 @@ class Candidates(msgspec.Struct):
         """Whether the next recheck lies further ahead than any is scheduled: the clock was set back."""
         return self.next_recheck is not None and self.next_recheck > next_slot_check(self.now)
 
+    def has_shared_turns(self) -> bool:
+        """Whether rows whose turn it is need a tag before they can be claimed."""
+        return any("share" in doc for doc in self.turns.values())
+
     def of(self, request: ClaimRequest) -> Lanes:
         return self.alone if request.alone else self.lanes
 
+    def add_lane(self, name: str, rows: Sequence[Document]) -> None:
+        lanes = self.alone if name.endswith(ALONE) else self.lanes
+        listed = [*lanes.get(name.removesuffix(ALONE), ()), *((-row["priority"], row["_id"]) for row in rows)]
+        lanes[name.removesuffix(ALONE)] = listed
+        self.staged.update(row["_id"] for row in rows if row.get("staged"))
+        self.limited.update(row["_id"] for row in rows if row.get("limited"))
 
-async def find_candidates(db: Database, request: ClaimRequest | None, most: int, *, waiters: bool) -> Candidates:
-    """`most` rows of each lane; `waiters` asks whether any row waits for what an ending frees. Rows with shares and
-    parked ones are asked for only where there have ever been any, which the answer says too."""
-    found = Candidates()
-    extra = [_next_due(db), *([_next_recheck(db)] if db.knows_limits else []), *([_waiters(db)] if waiters else [])]
-    for doc in await _query(db, request, most, extra):
+
+async def find_candidates(db: Database, request: ClaimRequest | None, most: int, freed: Freed) -> Candidates:
+    """`most` rows of each lane, and the rows whose turn it is at what has been freed. Rows with shares and parked ones
+    are asked for only where there have ever been any, which the answer says too."""
+    docs = await _query(db, request, most, [_next_due(db, freed), *_limits(db, freed), *_waiters(db, freed)])
+    found = Candidates(numbers={key: set() for key in freed.slots})
+    for doc in docs:
         _read(found, doc)
-    db.expect_recheck(None if found.next_recheck is None else found.next_recheck - found.now)
     if found.limits and not db.knows_limits:
         db.knows_limits = True
-        return await find_candidates(db, request, most, waiters=waiters)
+        return await find_candidates(db, request, most, freed)
+    await _find_turns(db, found, freed, docs)
+    if request is not None:
+        for doc in sorted(found.turns.values(), key=lambda doc: (-doc["priority"], doc["_id"])):
+            _add_turn(found, request, doc)
+    dues = (doc["due"] for doc in docs if "due" in doc and doc["_id"] not in found.turns)
+    found.next_due = next(map(int, dues), None)
+    db.expect_recheck(None if found.next_recheck is None else found.next_recheck - found.now)
     return found
 
 
@@ -80,35 +105,63 @@ async def _query(db: Database, request: ClaimRequest | None, most: int, extra: l
     return await db.executions.aggregate([*_ready(db, request, most), clock, *extra, _cancelled(db)])
 
 
-def _read(found: Candidates, doc: dict[str, Any]) -> None:
+def _read(found: Candidates, doc: Document) -> None:
     if "now" in doc:
         found.now, found.limits = int(doc["now"]), doc.get("limits", False)
-    elif "due" in doc:
-        found.next_due = int(doc["due"])
-    elif "recheck_at" in doc:
+    elif "recheck_at" in doc and "line" not in doc:
         found.next_recheck = int(doc["recheck_at"])
-    elif "waits" in doc:
-        found.waiters = True
     elif "cancelled" in doc:
         found.cancelled = True
-    else:
-        name, rows = doc["_id"], doc["rows"]
-        lanes = found.alone if name.endswith(ALONE) else found.lanes
-        lanes[name.removesuffix(ALONE)] = [(-row["priority"], row["_id"]) for row in rows]
-        found.staged.update(row["_id"] for row in rows if row.get("staged"))
-        found.limited.update(row["_id"] for row in rows if row.get("limited"))
+    elif "slots" in doc:
+        add_numbers(found.numbers, doc)
+    elif "rows" in doc and "line" not in doc:
+        found.add_lane(doc["_id"], doc["rows"])
+
+
+async def _find_turns(db: Database, found: Candidates, freed: Freed, docs: Sequence[Document]) -> None:
+    """Reads the rows that wait for what has been freed, once the slots in use are known."""
+    found.turns, unseen = first_waiters(freed.keys, [doc for doc in docs if "waits_for" in doc])
+    if unseen:
+        found.woken = await wake_deferred(db, unseen) > 0
+    for doc in docs:
+        if "line" in doc:
+            limit = limit_of(doc["line"])
+            left = KeyCapacity(wait_of(limit), len(found.numbers[limit.key]), None, found.now).left(limit)
+            count = max(0, min(freed.slots[limit.key], left))
+            found.turns |= {row["_id"]: row for row in doc["rows"][:count]}
+            rechecks = [doc.get("recheck_at") if doc["rows"][count:] else None, found.next_recheck]
+            found.next_recheck = min((int(at) for at in rechecks if at is not None), default=None)
+
+
+def _add_turn(found: Candidates, request: ClaimRequest, doc: Document) -> None:
+    """Rows with a share need a tag before they can be claimed, and rows of other lanes another worker."""
+    queue, handler, *_ = doc["lane"].split("/")
+    if "share" not in doc and handler in request.handlers and (request.queues is None or queue in request.queues):
+        name = ready_lane_of(doc)
+        found.add_lane(name, [doc])
+        (found.alone if name.endswith(ALONE) else found.lanes)[name.removesuffix(ALONE)].sort()
 
 
 # --- beside the lanes -----------------------------------------------------------------------------------------------
 
 
-def _next_due(db: Database) -> dict[str, Any]:
-    pipeline = [{"$match": {"future": True}}, {"$sort": {"due": 1}}, {"$limit": 1}, {"$project": {"_id": 0, "due": 1}}]
-    return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
+def _union(collection: Collection, *pipeline: dict[str, Any]) -> dict[str, Any]:
+    return {"$unionWith": {"coll": collection.name, "pipeline": list(pipeline)}}
 
 
-def _next_recheck(db: Database) -> dict[str, Any]:
-    """The first recheck of a name under which rows are parked."""
+def _next_due(db: Database, freed: Freed) -> dict[str, Any]:
+    """The first one; several of them where it may turn out that it is the turn of some."""
+    most = 1 + WAITERS_AT_ONCE * len(freed.keys)
+    fields = {"$project": {"due": 1}}
+    return _union(db.executions, {"$match": {"future": True}}, {"$sort": {"due": 1}}, {"$limit": most}, fields)
+
+
+def _limits(db: Database, freed: Freed) -> list[dict[str, Any]]:
+    """The first recheck of a name under which rows are parked. For keys that slots were freed of: the slots in use, and
+    the first rows of each wait line together with its recheck."""
+    if not db.knows_limits:
+        return []
+    names = [waited(Wait(key, "slot")) for key in freed.slots]
     parked = {
         "from": db.executions.name,
         "localField": "_id",
@@ -116,28 +169,37 @@ def _next_recheck(db: Database) -> dict[str, Any]:
         "pipeline": [{"$limit": 1}, {"$project": {"_id": 1}}],
         "as": "rows",
     }
-    pipeline = [
-        {"$match": {"recheck_at": {"$exists": True}}},
+    recheck = _union(
+        db.limits,
+        {"$match": {"recheck_at": {"$exists": True}, "_id": {"$nin": names}}},
         {"$sort": {"recheck_at": 1}},
         {"$lookup": parked},
         {"$match": {"rows": {"$ne": []}}},
         {"$limit": 1},
         {"$project": {"_id": 0, "recheck_at": 1}},
-    ]
-    return {"$unionWith": {"coll": db.limits.name, "pipeline": pipeline}}
+    )
+    if not names:
+        return [recheck]
+    lines = _union(
+        db.limits,
+        {"$match": {"_id": {"$in": names}}},
+        {"$unwind": "$wait_lines"},
+        {"$lookup": first_of_lines(db, max(freed.slots.values()) + 1, LIMITED_FIELDS)},
+        {"$match": {"rows": {"$ne": []}}},
+        {"$project": {"line": "$wait_lines", "recheck_at": 1, "rows": 1}},
+    )
+    used = {"$match": {"slots.key": {"$in": list(freed.slots)}}}
+    return [recheck, _union(db.executions, used, {"$project": {"_id": 0, "slots": 1}}), lines]
 
 
-def _waiters(db: Database) -> dict[str, Any]:
-    found = {"$project": {"_id": 0, "waits": {"$literal": True}}}
-    pipeline = [{"$match": {"waits_for": {"$lt": TOKENS}}}, {"$limit": 1}, found]
-    return {"$unionWith": {"coll": db.executions.name, "pipeline": pipeline}}
+def _waiters(db: Database, freed: Freed) -> list[dict[str, Any]]:
+    return [_union(db.executions, *waiters_of(db, freed.keys))] if freed.keys else []
 
 
 def _cancelled(db: Database) -> dict[str, Any]:
     """Read after the rows: if no job is cancelled then, none of these rows was added after its job was cancelled."""
     found = {"$project": {"_id": 0, "cancelled": {"$literal": True}}}
-    pipeline = [{"$match": {"cancelled": {"$exists": True}}}, {"$limit": 1}, found]
-    return {"$unionWith": {"coll": db.jobs.name, "pipeline": pipeline}}
+    return _union(db.jobs, {"$match": {"cancelled": {"$exists": True}}}, {"$limit": 1}, found)
 
 
 # --- lanes ----------------------------------------------------------------------------------------------------------

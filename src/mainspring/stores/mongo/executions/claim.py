@@ -15,12 +15,12 @@ from itertools import groupby, islice
 import msgspec
 
 from ....model.execution import ExecutionRow
-from ....model.store.messages import Blocked, Change, ClaimRequest
+from ....model.store.messages import Blocked, ClaimRequest
 from ....model.time.instants import Micros
 from ...common.rows import picked
 from ..connection.database import Database
 from ..limits.parking import bring_forward, recheck_parked
-from ..limits.waking import may_disturb, promote, wake_freed
+from ..limits.waking import NOTHING, Freed, promote, wake_rows
 from .candidates import Candidates, Lanes, find_candidates
 from .claim_limited import LimitedClaim
 from .claim_update import claim_plain, claim_staged
@@ -56,8 +56,8 @@ class Claimed(msgspec.Struct):
         self.next_due = min((due for due in dues if due is not None), default=None)
 
 
-async def claim(db: Database, request: ClaimRequest, freed: Sequence[Change]) -> Claimed:
-    """`freed` are the changes just applied that free something: rows that wait for it are due at once."""
+async def claim(db: Database, request: ClaimRequest, freed: Freed) -> Claimed:
+    """Rows that wait for what has been freed are claimed, or made ready, in the same way as if they had been ready."""
     limit = min(request.limit, 1) if request.alone else request.limit
     answer = Claimed()
     passed_on = False
@@ -65,17 +65,22 @@ async def claim(db: Database, request: ClaimRequest, freed: Sequence[Change]) ->
         before = answer.used_up
         wanted = limit - before
         ahead = 4 if tried else 1  # after losing rows to another process, look further ahead
-        found = await ready_candidates(db, request, wanted * ahead + 1, freed if tried == 0 else ())
+        found = await ready_candidates(db, request, wanted * ahead + 1, freed)
         lanes = found.of(request)
         chosen = _choose(lanes, request.turn, wanted, skip=tried > 0)
+        answer.woken |= await wake_rows(db, [id for id in found.turns if id not in chosen]) > 0
         passed_on = await _claim_chosen(db, request, chosen, found, answer) or passed_on
         count, used = sum(map(len, lanes.values())), answer.used_up - before
         _add_answer(answer, request, found, count - len(chosen))
         if used == len(chosen) and (used == wanted or count <= used):
             break
+        settled = {row.id for row in answer.rows} | {each.execution.id for each in answer.blocked}
+        if settled.issuperset(id for id in chosen if id in found.turns):
+            freed = NOTHING
     if passed_on:  # other rows have become ready instead
-        found = await ready_candidates(db, request, 1, ())
+        found = await ready_candidates(db, request, 1, NOTHING)
         _add_answer(answer, request, found, sum(map(len, found.of(request).values())))
+    db.remember_claims(answer.rows)
     return answer
 
 
@@ -92,20 +97,13 @@ def _add_answer(answer: Claimed, request: ClaimRequest, found: Candidates, left:
     answer.alone_waiting = left > 0 if request.alone else bool(found.alone)
 
 
-async def ready_candidates(
-    db: Database, request: ClaimRequest | None, most: int, freed: Sequence[Change]
-) -> Candidates:
-    """The candidates once rows that waited for what was freed are woken and rows that are due are ready. Without a
-    request only woken rows are made ready."""
+async def ready_candidates(db: Database, request: ClaimRequest | None, most: int, freed: Freed) -> Candidates:
+    """The candidates once rows that are due are ready. Without a request only woken rows are made ready."""
     woken = request is not None and db.is_recheck_expected() and bool(await recheck_parked(db))
-    found = await find_candidates(db, request, most, waiters=bool(freed))
-    if (found.waiters or may_disturb(db, freed)) and (wakes := await wake_freed(db, freed, found.now)):
-        woken = True
-        if wakes.fair and not wakes.disturbed and not found.has_due_recheck():
-            await promote(db, found.now)  # gives them their tags now, which saves another query
-        found = await find_candidates(db, request, most, waiters=False)
+    found = await find_candidates(db, request, most, freed)
     for _ in range(_PROMOTIONS if request is not None else 2):
-        late = found.has_late_rows() and (request is not None or woken)
+        shared = found.has_shared_turns()
+        late = shared or (found.has_late_rows() and (request is not None or woken))
         recheck = found.has_due_recheck() or found.is_recheck_too_far()
         if not late and not recheck:
             break
@@ -113,10 +111,12 @@ async def ready_candidates(
             await bring_forward(db)
         if recheck:
             woken = bool(await recheck_parked(db)) or woken
+        if shared:
+            woken, freed = await wake_rows(db, list(found.turns)) > 0 or woken, NOTHING
         if late:
             await promote(db, found.now)
-        found = await find_candidates(db, request, most, waiters=False)
-    found.woken = woken
+        found = await find_candidates(db, request, most, freed)
+    found.woken |= woken
     return found
 
 
@@ -127,7 +127,7 @@ async def _claim_chosen(
     apart = found.staged | found.limited
     plain = [id for id in ids if id not in apart]
     rows = await claim_plain(db, request, plain) if plain else []
-    limited = LimitedClaim(db, request, found.now)
+    limited = LimitedClaim(db, request, found)
     kinds = groupby((id for id in ids if id in apart), key=lambda id: (id in found.limited, id in found.staged))
     for (is_limited, is_staged), group in kinds:
         if not is_limited:

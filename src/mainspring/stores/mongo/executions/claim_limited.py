@@ -25,11 +25,12 @@ from ..connection.database import Database
 from ..documents import Document
 from ..limits.buckets import give_back, take_tokens
 from ..limits.capacity import Capacity, read_capacity
-from ..limits.parking import PARKING_FIELDS, FullRow, park, pass_on
-from .claim_update import READY, TRADE_KEYS, Stages, claim_each, defer, key_holders
+from ..limits.parking import LIMITED_FIELDS, FullRow, park, pass_on
+from ..limits.wait_lines import claimable
+from .candidates import Candidates
+from .claim_update import TRADE_KEYS, Stages, claim_each, defer, key_holders
 
 _TRIES = 5
-_FIELDS = {"limits": 1, "staged": 1, "running_unique_key": 1, "running_overlap_key": 1, **PARKING_FIELDS}
 
 
 class ClaimableRow(NamedTuple):
@@ -53,7 +54,7 @@ class LimitedClaim(msgspec.Struct):
 
     db: Database
     request: ClaimRequest
-    now: Micros
+    found: Candidates
     rows: list[ExecutionRow] = []
     blocked: list[Blocked] = []
     parked: int = 0
@@ -67,15 +68,8 @@ class LimitedClaim(msgspec.Struct):
                 left = await self._try(left, first=tried == 0)
 
     async def _try(self, ids: list[str], *, first: bool) -> list[str]:
-        """Returns the rows to try again. The first time buckets are assumed to be full, without reading them: rows that
-        were woken for their tokens find them, and the others are tried again. This is not done where rows have other
-        limits as well, or keys to trade: it would be decided too early which of them get the capacity."""
-        found = await self.db.executions.find({"_id": {"$in": ids}, **READY}, _FIELDS)
-        docs = {doc["_id"]: doc for doc in found}
-        rows = [docs[id] for id in ids if id in docs]
-        limits = [limit for doc in rows for limit in decode_limits(doc["limits"])]
-        simple = len(limits) == len(rows) and not any(doc.get("staged") for doc in rows)
-        capacity = await read_capacity(self.db, limits, self.now, assume_full=first and simple)
+        """Returns the rows to try again."""
+        rows, capacity = (self._known(ids) if first else None) or await self._read(ids, first=first)
         chosen, full = _share_out(rows, capacity)
         again: list[str] = []
         free: list[ClaimableRow] = []
@@ -94,14 +88,34 @@ class LimitedClaim(msgspec.Struct):
             self.recheck_at = min((at for at in rechecks if at is not None), default=None)
         return again
 
+    def _known(self, ids: Sequence[str]) -> tuple[list[Document], Capacity] | None:
+        """Rows whose turn it is were read together with the slots in use."""
+        docs = [self.found.turns.get(id, {}) for id in ids]
+        limits = [limit for doc in docs for limit in decode_limits(doc["limits"])] if all(docs) else []
+        if not limits or any(limit.concurrency is None or limit.key not in self.found.numbers for limit in limits):
+            return None
+        capacity = Capacity(self.found.now)
+        capacity.numbers = {key: set(numbers) for key, numbers in self.found.numbers.items()}
+        return docs, capacity
+
+    async def _read(self, ids: Sequence[str], *, first: bool) -> tuple[list[Document], Capacity]:
+        """The first time buckets are assumed to be full, without reading them: rows that were woken for their tokens
+        find them, and the others are tried again. This is not done where rows have other limits as well, or keys to
+        trade: it would be decided too early which of them get the capacity."""
+        docs = {doc["_id"]: doc for doc in await self.db.executions.find(claimable(ids), LIMITED_FIELDS)}
+        rows = [docs[id] for id in ids if id in docs]
+        limits = [limit for doc in rows for limit in decode_limits(doc["limits"])]
+        simple = len(limits) == len(rows) and not any(doc.get("staged") for doc in rows)
+        return rows, await read_capacity(self.db, limits, self.found.now, assume_full=first and simple)
+
     async def _defer(self, doc: Document) -> list[str]:
         """Returns the row if its key has been freed meanwhile. Other rows get the capacity that it cannot use."""
-        blocked, free = await defer(self.db, [doc["_id"]], self.now)
+        blocked, free = await defer(self.db, [doc["_id"]], self.found.now)
         if not blocked:
             return free
         self.blocked += blocked
         limits = decode_limits(doc["limits"])
-        capacity = await read_capacity(self.db, limits, self.now)
+        capacity = await read_capacity(self.db, limits, self.found.now)
         self.woken = await pass_on(self.db, [capacity.of(limit) for limit in limits]) > 0 or self.woken
         return []
 

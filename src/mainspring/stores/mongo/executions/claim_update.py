@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bson import ObjectId
+from msgspec.structs import replace
 from pymongo import ReturnDocument, UpdateOne
 
 from ....model.execution import ExecutionRow, next_token
@@ -21,10 +22,10 @@ from ..connection.collection import Collection
 from ..connection.database import Database, later
 from ..connection.errors import Refused, Unsure
 from ..documents import Document, execution_of
+from ..limits.wait_lines import READY, claimable
 from ..limits.waking import waited_keys, wake_deferred
 
 _KEY_TRIES = 5
-READY = {"ready": {"$exists": True}}
 Stages = Sequence[Mapping[str, Any]]
 
 
@@ -86,14 +87,16 @@ async def claim_each(
     """Claim these rows, each with stages of its own, in the order given. Returns the claimed ones, and those that a
     unique index refused: id to the first field of the index."""
     stamp, ids = ObjectId(), list(taking)
-    stages = claim_stages(db, request, stamp)
+    due = {"$cond": [{"$eq": ["$future", True]}, db.time.now(), "$due"]}  # for a row that was deferred
+    waiting: Stages = [{"$set": {"due": due}}, {"$unset": ["future", "waits_for", "parked", "wait_line"]}]
+    stages = [*claim_stages(db, request, stamp), *waiting]
     refused: dict[str, str] = {}
     try:
         if len(ids) == 1:
-            only, update = {"_id": ids[0], **READY}, [*stages, *taking[ids[0]]]
-            doc = await collection.find_one_and_update(only, update, return_document=ReturnDocument.AFTER)
+            update = [*stages, *taking[ids[0]]]
+            doc = await collection.find_one_and_update(claimable(ids), update, return_document=ReturnDocument.AFTER)
             return ([] if doc is None else [execution_of(doc)]), {}
-        await collection.bulk_write([UpdateOne({"_id": id, **READY}, [*stages, *own]) for id, own in taking.items()])
+        await collection.bulk_write([UpdateOne(claimable([id]), [*stages, *own]) for id, own in taking.items()])
     except Refused as refusal:
         refused = {ids[n]: field for n, field in refusal.fields.items()}
     except Unsure:
@@ -122,23 +125,22 @@ async def claim_staged(
 
 async def defer(db: Database, ids: Sequence[str], now: Micros) -> tuple[list[Blocked], list[str]]:
     """Defer rows whose running keys are held. Returns these, and the others that are still ready."""
-    docs = {doc["_id"]: doc for doc in await db.executions.find({"_id": {"$in": ids}, **READY})}
+    docs = {doc["_id"]: doc for doc in await db.executions.find(claimable(ids))}
     holders = await key_holders(db, docs.values())
     keys = {id: waited_keys(*running_keys(docs[id])) for id in ids if id in holders}
     if not keys:
         return [], [id for id in ids if id in docs]
     due = now + seconds_to_micros(BLOCKED_DEFER)
     fields = {"due": due, "future": True, "waits_for": value_by_id(keys)}
-    ready = {"_id": {"$in": list(keys)}, **READY}
-    change: Stages = [{"$set": fields}, {"$unset": ["ready", "tag"]}]
-    done = (await db.claims.update_many(ready, change)).modified_count
+    change: Stages = [{"$set": fields}, {"$unset": ["ready", "tag", "parked", "wait_line"]}]
+    done = (await db.claims.update_many(claimable(list(keys)), change)).modified_count
     if done < len(keys):  # another process has claimed or changed some of them
         there = {"_id": {"$in": list(keys)}, "future": True, "due": due}
         keys = {doc["_id"]: keys[doc["_id"]] for doc in await db.executions.find(there, {"_id": 1})}
     held = await key_holders(db, [docs[id] for id in keys])
     # Holders may have ended before they could see that a row waits.
     await wake_deferred(db, [key for id, names in keys.items() if id not in held for key in names])
-    rows = {id: execution_of({**docs[id], "due": due}) for id in keys}
+    rows = {id: replace(execution_of(docs[id]), due=due, parked=None) for id in keys}
     return [Blocked(rows[id], holders[id]) for id in keys], [id for id in ids if id in docs and id not in holders]
 
 

@@ -10,6 +10,7 @@ from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change, ClaimRequest, Exchanged
 from .. import audit
 from ..connection.database import Database, StorePart
+from ..limits.waking import NOTHING, freed_by, recheck_disturbed, wake_rows
 from .claim import Claimed, claim, ready_candidates
 from .settle import settle
 
@@ -45,11 +46,15 @@ class Exchange(StorePart):
         )
 
 
-async def _claim(db: Database, request: ClaimRequest | None, freed: Sequence[Change]) -> Claimed:
+async def _claim(db: Database, request: ClaimRequest | None, changes: Sequence[Change]) -> Claimed:
+    freed = await freed_by(db, changes) if changes else NOTHING
+    if freed.disturbed:
+        await recheck_disturbed(db, freed.disturbed)
     if request is not None:
         return await claim(db, request, freed)
-    answer = Claimed()
-    answer.add_candidates(await ready_candidates(db, None, 1, freed))
+    answer, found = Claimed(), await ready_candidates(db, None, 1, freed)
+    answer.add_candidates(found)
+    answer.woken |= await wake_rows(db, list(found.turns)) > 0
     return answer
 
 

@@ -121,7 +121,11 @@ def capacity_in(doc: dict[str, Any], limit: Limit, now: Micros) -> Capacity:
 async def _numbers(db: Database, keys: list[str]) -> dict[str, set[Any]]:
     numbers: dict[str, set[Any]] = {key: set() for key in keys}
     for doc in await db.executions.find({"slots.key": {"$in": keys}}, {"_id": 0, "slots": 1}):
-        for slot in doc["slots"]:
-            if slot["key"] in numbers:
-                numbers[slot["key"]].add(slot["number"])
+        add_numbers(numbers, doc)
     return numbers
+
+
+def add_numbers(numbers: dict[str, set[Any]], doc: dict[str, Any]) -> None:
+    for slot in doc["slots"]:
+        if slot["key"] in numbers:
+            numbers[slot["key"]].add(slot["number"])

@@ -22,18 +22,21 @@ from ...common.limits import RECHECK_AFTER, Wait, next_slot_check, wait_of
 from ..connection.bulk import value_by_id
 from ..connection.database import Database
 from ..connection.errors import repeated
-from ..documents import Document, lane_name
+from ..documents import Document, ready_lane_of
 from .buckets import delete_full_buckets
 from .capacity import Capacity, KeyCapacity, capacity_in, read_capacity
 from .turns import PARKED, SHARE_FIELDS, Entrant, next_turns
-from .wait_lines import LINE_ORDER, limit_of, line_name, wait_named, waited, wake_line, wake_lines
+from .wait_lines import claimable, first_of_lines, limit_of, line_name, wait_named, waited, wake_line, wake_lines
 
 _RECHECKS_AT_ONCE = 50
 _ROWS_PER_LINE = 20  # first rows of a line that a recheck reads in case there is capacity for them
 _SLOW = 1.0  # seconds after which another process may have removed the recheck that was recorded
 
-PARKING_FIELDS = {**SHARE_FIELDS, "last_wait_line": 1, "place": 1}
-"""The fields of a row that parking needs."""
+LIMITED_FIELDS = {
+    **dict.fromkeys(("limits", "limited", "staged", "running_unique_key", "running_overlap_key"), 1),
+    **dict.fromkeys((*SHARE_FIELDS, "last_wait_line", "place"), 1),
+}
+"""The fields of a row that claiming it under its limits, or parking it, needs."""
 
 
 class FullRow(NamedTuple):
@@ -45,8 +48,7 @@ class FullRow(NamedTuple):
 
     @property
     def line(self) -> str:
-        has_share, alone = "share" in self.doc, bool(self.doc.get("alone"))
-        return line_name(self.limit, lane_name(self.doc["lane"], fair=has_share, alone=alone))
+        return line_name(self.limit, ready_lane_of(self.doc))
 
     def entrant(self) -> Entrant:
         doc = self.doc
@@ -88,15 +90,15 @@ async def _park_group(
     line_by_id = {row.doc["_id"]: row.line for row in rows}
     line = value_by_id(line_by_id)
     fields = {
+        "due": {"$min": ["$due", db.time.now()]},
         "parked": {"$literal": wait.key},
         "waits_for": [{"$literal": waited(wait)}],
         "wait_line": line,
         "last_wait_line": line,
         "place": value_by_id({id: places.get(id, 0) for id in line_by_id}),
     }
-    change: list[dict[str, Any]] = [{"$set": fields}, {"$unset": ["ready", "tag"]}]
-    ready = {"_id": {"$in": list(line_by_id)}, "ready": {"$exists": True}}
-    parked = await repeated(lambda: db.claims.update_many(ready, change))
+    change: list[dict[str, Any]] = [{"$set": fields}, {"$unset": ["ready", "tag", "future"]}]
+    parked = await repeated(lambda: db.claims.update_many(claimable(line_by_id), change))
     if time.monotonic() - begun > _SLOW:
         await schedule_recheck(db, wait, recheck_at, lines)
     return int(parked.modified_count)
@@ -142,19 +144,12 @@ async def recheck_parked(db: Database) -> int:
 async def _due_rechecks(db: Database) -> list[list[Document]]:
     """For each name that is due: one document per wait line, each with its first rows and the time."""
     now = db.time.now()
-    first = {
-        "from": db.executions.name,
-        "localField": "wait_lines",
-        "foreignField": "wait_line",
-        "pipeline": [{"$sort": LINE_ORDER}, {"$limit": _ROWS_PER_LINE}, {"$project": {"_id": 1}}],
-        "as": "rows",
-    }
     due: list[dict[str, Any]] = [
         {"$match": {"recheck_at": {"$exists": True}, "$expr": {"$lte": ["$recheck_at", now]}}},
         {"$sort": {"recheck_at": 1}},
         {"$limit": _RECHECKS_AT_ONCE},
         {"$unwind": {"path": "$wait_lines", "preserveNullAndEmptyArrays": True}},
-        {"$lookup": first},
+        {"$lookup": first_of_lines(db, _ROWS_PER_LINE, {"_id": 1})},
         {"$set": {"now": now}},
     ]
     found: dict[str, list[Document]] = {}

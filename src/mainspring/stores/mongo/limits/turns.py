@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ....model.execution import ExecutionRow
 from ...common.limits import next_tag
 from ..connection.database import Database
-from ..documents import lane_name, ready_lane
+from ..documents import ready_lane, ready_lane_of
 
 _SHARES_AT_ONCE = 1_000
 
@@ -51,8 +51,7 @@ SHARE_FIELDS = {"lane": 1, "alone": 1, "priority": 1, "share": 1, "weight": 1}
 
 
 def ready_entrant(doc: dict[str, Any]) -> Entrant:
-    lane = lane_name(doc["lane"], fair=True, alone=bool(doc.get("alone")))
-    return Entrant(doc["_id"], lane, doc["priority"], doc["share"], doc.get("weight", 1))
+    return Entrant(doc["_id"], ready_lane_of(doc), doc["priority"], doc["share"], doc.get("weight", 1))
 
 
 async def tags_of_new(db: Database, executions: Iterable[ExecutionRow]) -> dict[str, int]:

@@ -7,15 +7,16 @@ the lane, with line breaks between: no key contains one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ....model.limits import Limit
 from ...common.limits import Wait, limit_with, numbers_in, wait_of
 from ..connection.database import Database
-from ..documents import DUE_NOW, FAIR, HAS_SHARE
+from ..documents import DUE_NOW
 
 TOKENS, _SLOTS = "~token:", "slot:"
+READY = {"ready": {"$exists": True}}
 LINE_ORDER = {"priority": -1, "place": 1, "_id": 1}
 
 
@@ -40,9 +41,28 @@ def limit_of(line: str) -> Limit:
     return limit_with(wait_named(name), numbers)
 
 
-def is_fair(line: str) -> bool:
-    """Whether its rows have shares."""
-    return FAIR in line.rpartition("\n")[2]
+def claimable(ids: Iterable[str]) -> dict[str, Any]:
+    """Those of these rows that are ready, or still wait for what has been freed."""
+    return {"_id": {"$in": list(ids)}, "$or": [READY, {"waits_for": {"$exists": True}}]}
+
+
+def first_of_lines(db: Database, count: int, fields: dict[str, int]) -> dict[str, Any]:
+    """The lookup of the first rows of each wait line of a limit."""
+    return {
+        "from": db.executions.name,
+        "localField": "wait_lines",
+        "foreignField": "wait_line",
+        "pipeline": [{"$sort": LINE_ORDER}, {"$limit": count}, {"$project": fields}],
+        "as": "rows",
+    }
+
+
+def woken_stages(db: Database) -> list[dict[str, Any]]:
+    """The update of rows that wait no longer: they are ready; those with a share when the next claim promotes them."""
+    return [
+        {"$set": {"due": {"$min": ["$due", db.time.now()]}, **DUE_NOW}},
+        {"$unset": ["waits_for", "parked", "wait_line"]},
+    ]
 
 
 async def wake_lines(db: Database, counts: Mapping[str, int]) -> dict[str, int]:
@@ -52,17 +72,12 @@ async def wake_lines(db: Database, counts: Mapping[str, int]) -> dict[str, int]:
 
 
 async def wake_line(db: Database, line: str, count: int, first: Sequence[str] = ()) -> int:
-    """Make so many rows of this line ready; those with a share become ready when the next claim promotes them.
+    """Make so many rows of this line ready.
 
     Rows that another process has woken meanwhile are not counted: they use what that process freed. `first` are the
     first rows of the line, if they are known.
     """
     parked = {"wait_line": line}
-    due = {"$cond": [HAS_SHARE, {"$min": ["$due", db.time.now()]}, "$due"]}
-    ready: list[dict[str, Any]] = [
-        {"$set": {"due": due, **DUE_NOW}},
-        {"$unset": ["waits_for", "parked", "wait_line"]},
-    ]
     woken, ids = 0, list(first[: max(0, count)])
     while woken < count:
         if not ids:
@@ -70,6 +85,6 @@ async def wake_line(db: Database, line: str, count: int, first: Sequence[str] = 
             ids = [doc["_id"] for doc in found]
         if not ids:
             break
-        woken += (await db.claims.update_many({"_id": {"$in": ids}, **parked}, ready)).modified_count
+        woken += (await db.claims.update_many({"_id": {"$in": ids}, **parked}, woken_stages(db))).modified_count
         ids = []
     return woken

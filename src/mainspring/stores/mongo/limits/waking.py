@@ -1,19 +1,17 @@
 """What makes rows ready: they become due, or what they waited for is freed.
 
 A deferred row waits for a running key, a parked one for a slot or a token of a limit; both are named in `waits_for`. A
-process that frees something wakes the rows that wait for it; a process that parks a row checks once more afterwards, in
-case it was freed just before (`parking`).
+process that frees something finds the rows whose turn it is together with its next candidates, and claims or wakes
+them; a process that parks or defers a row checks once more afterwards, in case it was freed just before.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....model.execution import State
-from ....model.limits import Limit
 from ....model.store.messages import Change
 from ....model.time.instants import Micros
 from ...common.limits import Wait, WaitKind, keys_of
@@ -21,10 +19,9 @@ from ...common.rows import WAITERS_AT_ONCE
 from ..connection.bulk import value_by_id
 from ..connection.database import Database
 from ..connection.errors import repeated
-from ..documents import DUE_NOW, READY_LANE, Document
-from .capacity import read_capacity
+from ..documents import READY_LANE, Document, ready_lane_of
 from .turns import READY, SHARE_FIELDS, next_turns, ready_entrant
-from .wait_lines import is_fair, limit_of, waited, wake_lines
+from .wait_lines import limit_of, waited, woken_stages
 
 _PROMOTED_AT_ONCE = 1_000
 _KEYS, _RUNNING_KEYS = ("unique_key", "overlap_key"), ("running_unique_key", "running_overlap_key")
@@ -50,61 +47,42 @@ async def promote(db: Database, now: Micros) -> None:
 
 
 class Freed(NamedTuple):
-    """`woken` rows are ready, or will be when they are promoted; `fair` is how many of them have a share and wait for a
-    slot. `disturbed` rows had been parked, or woken, and were changed: a recheck is due where they were."""
+    """What changes have freed: keys, by the names under which rows wait for them, and how many slots of which keys.
+    `disturbed` rows had been parked, or woken, and were changed: their wait lines by id."""
 
-    woken: int = 0
-    fair: int = 0
-    disturbed: int = 0
-
-    def __bool__(self) -> bool:
-        return self.woken + self.disturbed > 0
+    keys: Sequence[str] = ()
+    slots: Mapping[str, int] = {}
+    disturbed: Mapping[str, str] = {}
 
 
-def may_disturb(db: Database, changes: Sequence[Change]) -> bool:
-    """Whether these changes may concern parked rows."""
-    return db.knows_limits and any(change.expect is State.PENDING for change in changes)
+NOTHING = Freed()
 
 
-async def wake_freed(db: Database, changes: Sequence[Change], now: Micros) -> Freed:
-    """Wake the rows that wait for keys of rows that have ended, or for slots of rows that ran."""
-    ended = {change.id for change in changes if change.to.final}
-    ran = {change.id for change in changes if change.expect is State.RUNNING}
-    fields = dict.fromkeys((*_KEYS, *_RUNNING_KEYS, "staged", "due", "limits", "last_wait_line"), 1)
-    slots: Counter[str] = Counter()
+async def freed_by(db: Database, changes: Sequence[Change]) -> Freed:
+    """Rows that this process has claimed are known; the others are read."""
+    ran = [change for change in changes if change.expect is State.RUNNING]
+    known = {change.id: doc for change in ran if (doc := db.forget_claim(change.id, change.token)) is not None}
     keys: list[str] = []
+    slots: Counter[str] = Counter()
     disturbed: dict[str, str] = {}
-    for doc in await db.executions.find({"_id": {"$in": [change.id for change in changes]}}, fields):
-        if doc["_id"] in ended:
+    if unknown := [change.id for change in changes if change.id not in known]:
+        turn = {"turn": {"$and": [{"$eq": ["$staged", True]}, {"$lte": ["$due", db.time.now()]}]}}
+        fields = dict.fromkeys((*_KEYS, *_RUNNING_KEYS, "limits", "last_wait_line"), 1)
+        found = await db.executions.find({"_id": {"$in": unknown}}, fields | turn)
+        known |= {doc["_id"]: doc for doc in found}
+    for change in changes:
+        doc = known.get(change.id, {})
+        if change.to.final:
             keys += waited_keys(*map(doc.get, _KEYS))
-            if doc.get("staged") and doc["due"] <= now:  # it passes its turn on
-                keys += waited_keys(*map(doc.get, _RUNNING_KEYS))
-        if doc["_id"] in ran and "limits" in doc:
+            keys += waited_keys(*map(doc.get, _RUNNING_KEYS)) if doc.get("turn") else []  # it passes its turn on
+        if change.expect is State.RUNNING and "limits" in doc:
             slots.update(keys_of(doc["limits"]))
-        if doc["_id"] not in ran and "last_wait_line" in doc:
-            disturbed[doc["_id"]] = doc["last_wait_line"]
-    if disturbed:
-        await _recheck_now(db, disturbed)
-    deferred, parked = await wake_deferred(db, keys), await _wake_for_slots(db, slots)
-    fair = sum(count for line, count in parked.items() if is_fair(line))
-    return Freed(deferred + sum(parked.values()), fair, len(disturbed))
+        elif change.expect is not State.RUNNING and "last_wait_line" in doc:
+            disturbed[change.id] = doc["last_wait_line"]
+    return Freed(sorted(set(keys)), slots, disturbed)
 
 
-async def _wake_for_slots(db: Database, slots: Counter[str]) -> dict[str, int]:
-    """How many rows of each wait line were woken."""
-    if not slots:
-        return {}
-    names = {waited(Wait(key, "slot")): count for key, count in slots.items()}
-    any_of_key = [Limit(key, concurrency=1) for key in slots]
-    found, capacity = await asyncio.gather(
-        db.limits.find({"_id": {"$in": list(names)}}, {"wait_lines": 1}),
-        read_capacity(db, any_of_key, now=0),
-    )
-    freed = {line: names[doc["_id"]] for doc in found for line in doc.get("wait_lines", ())}
-    return await wake_lines(db, {line: min(count, capacity.left(limit_of(line))) for line, count in freed.items()})
-
-
-async def _recheck_now(db: Database, lines: Mapping[str, str]) -> None:
+async def recheck_disturbed(db: Database, lines: Mapping[str, str]) -> None:
     """`lines` are the wait lines of changed rows by id; the rows lose their places there."""
     keys = {limit_of(line).key for line in lines.values()}
     names = [waited(Wait(key, kind)) for key in sorted(keys) for kind in _KINDS]
@@ -118,28 +96,37 @@ def waited_keys(unique: str | None, overlap: str | None) -> list[str]:
     return [f"{kind}:{key}" for kind, key in (("u", unique), ("o", overlap)) if key is not None]
 
 
+def waiters_of(db: Database, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The pipeline for the first rows that a claim deferred because of these keys."""
+    return [
+        {"$match": {"waits_for": {"$in": keys}, "$expr": {"$gt": ["$due", db.time.now()]}}},
+        {"$sort": {"priority": -1, "_id": 1}},
+        {"$limit": WAITERS_AT_ONCE * len(keys)},
+        {"$project": {"waits_for": 1, "limited": 1, "staged": 1, **SHARE_FIELDS}},
+    ]
+
+
+def first_waiters(keys: Sequence[str], waiters: Sequence[Document]) -> tuple[dict[str, Document], list[str]]:
+    """Of the first that wait for a key, the first of each lane. Also the keys to look at once more, because the rows of
+    others have filled the list."""
+    by_key = {key: [doc for doc in waiters if key in doc["waits_for"]][:WAITERS_AT_ONCE] for key in keys}
+    first = {(key, ready_lane_of(doc)): doc for key, docs in by_key.items() for doc in reversed(docs)}
+    unseen = [key for key in keys if not by_key[key]] if len(waiters) == WAITERS_AT_ONCE * len(keys) else []
+    return {doc["_id"]: doc for doc in first.values()}, unseen
+
+
 async def wake_deferred(db: Database, keys: Sequence[str]) -> int:
-    """Make rows that a claim deferred because of these keys due at once: of the first that wait for a key, the first of
-    each lane."""
+    """Make the first rows that wait for these keys due at once."""
     woken, left = 0, list(keys)
     while left:
-        page = {"sort": {"priority": -1, "_id": 1}, "limit": WAITERS_AT_ONCE * len(left)}
-        wanted = {"waits_for": {"$in": left}, "$expr": {"$gt": ["$due", db.time.now()]}}
-        waiters = await db.executions.find(wanted, {"waits_for": 1, **SHARE_FIELDS}, **page)
-        by_key = {key: [doc for doc in waiters if key in doc["waits_for"]][:WAITERS_AT_ONCE] for key in left}
-        ids = [id for rows in by_key.values() for id in _first_of_lanes(rows)]
-        woken += await _wake(db, ids) if ids else 0
-        # The rows of one key may have filled the page: the keys without any are looked at again.
-        left = [key for key in left if not by_key[key]] if len(waiters) == page["limit"] else []
+        first, left = first_waiters(left, await db.executions.aggregate(waiters_of(db, left)))
+        woken += await wake_rows(db, list(first))
     return woken
 
 
-def _first_of_lanes(waiters: Sequence[Document]) -> Iterable[str]:
-    return {(doc["lane"], doc.get("alone"), "share" in doc): doc["_id"] for doc in reversed(waiters)}.values()
-
-
-async def _wake(db: Database, ids: Sequence[str]) -> int:
-    now = db.time.now()
-    waiting = {"_id": {"$in": ids}, "waits_for": {"$exists": True}, "$expr": {"$gt": ["$due", now]}}
-    due: list[dict[str, Any]] = [{"$unset": ["waits_for"]}, {"$set": {"due": now, **DUE_NOW}}]
-    return int((await repeated(lambda: db.claims.update_many(waiting, due))).modified_count)
+async def wake_rows(db: Database, ids: Sequence[str]) -> int:
+    """Make waiting rows due at once."""
+    if not ids:
+        return 0
+    waiting = {"_id": {"$in": ids}, "waits_for": {"$exists": True}}
+    return int((await repeated(lambda: db.claims.update_many(waiting, woken_stages(db)))).modified_count)
