@@ -151,7 +151,7 @@ def _union(collection: Collection, *pipeline: dict[str, Any]) -> dict[str, Any]:
 
 def _next_due(db: Database, freed: Freed) -> dict[str, Any]:
     """The first one; several of them where it may turn out that it is the turn of some."""
-    most = 1 + WAITERS_AT_ONCE * len(freed.keys)
+    most = 1 + WAITERS_AT_ONCE if freed.keys else 1
     fields = {"$project": {"due": 1}}
     return _union(db.executions, {"$match": {"future": True}}, {"$sort": {"due": 1}}, {"$limit": most}, fields)
 
