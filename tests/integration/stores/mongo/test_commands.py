@@ -1,7 +1,7 @@
 """How many commands the MongoDB store sends for each execution, by kind of work: a bar for each, with little slack.
 
-A worker with room for 20 executions claims and settles until nothing is left. What time it takes depends on the machine;
-what it sends does not. Commands of wake-ups are not counted: there is at most one every 50 ms.
+A worker with room for 20 executions claims and settles until nothing is left. What time it takes depends on the
+machine; what it sends does not. Commands of wake-ups are not counted: there is at most one every 50 ms.
 """
 
 from __future__ import annotations
