@@ -86,6 +86,32 @@ class ConcurrencyLimits(StoreSuite):
         assert await parked(world) == dict.fromkeys(ids(batch[5:]), "k")
         assert ids(await world.claim()) == ids(batch[3:5])
 
+    @pytest.mark.req("FLW-3")
+    async def test_endings_of_all_kinds_in_one_exchange_free_one_slot_each(self, world: World) -> None:
+        """Stores take different ways through an exchange for the usual endings, other endings, and rows that live on:
+        together they free as many slots as rows have left `running`, no more and no fewer."""
+        batch = await add_limited(world, 24, at_once(7))
+        running = await world.claim(limit=30)
+        assert ids(running) == ids(batch[:7])
+        kinds: list[dict[str, Any]] = [
+            {},
+            {"to": State.FAILED, "failures": 1},
+            {"to": State.PENDING, "delay": 60.0, "failures": 1},
+            {"keep": False},
+            {"to": State.WAITING},
+            {"to": State.CANCELLED, "reason": "stop"},
+            {"token": 99},
+        ]
+        changes = [world.change(row, **kind) for row, kind in zip(running, kinds, strict=True)]
+        answer = await world.exchange(*changes, world.change(await world.get(batch[7].id), State.CANCELLED), limit=30)
+        assert answer.applied == (True,) * 6 + (False, True)
+        assert (ids(answer.claimed), answer.more) == (ids(batch[8:14]), False)
+        assert await world.claim(limit=30) == (), "the refused ending has freed nothing"
+        ends = [world.change(row, State.FAILED if n % 2 else State.COMPLETED) for n, row in enumerate(answer.claimed)]
+        answer = await world.exchange(*ends, world.change(running[6]), limit=30)
+        assert ids(answer.claimed) == ids(batch[14:21])
+        assert sorted(await parked(world)) == ids(batch[21:])
+
     async def test_the_first_by_priority_then_share_then_id_is_woken(self, world: World) -> None:
         [holder] = await add_limited(world, 1, at_once(1))
         [running] = await world.claim()
@@ -285,6 +311,19 @@ class RateLimits(StoreSuite):
         assert len(await world.claim()) == 2
         world.clock.advance(3600)
         assert len(await world.claim()) == 2
+
+    @pytest.mark.req("FLW-3")
+    async def test_a_second_claim_at_the_same_instant_finds_what_the_first_has_left(self, world: World) -> None:
+        """After an idle hour the bucket is full once, not once for each claim."""
+        for limit in (Limit("ready", rate=5.0, burst=3), Limit("waits", rate=5.0, burst=3)):
+            await add_limited(world, 10, limit)
+            assert len(await world.claim(limit=3 if limit.key == "ready" else 10)) == 3
+            world.clock.advance(3600)
+            assert [len(await world.claim(limit=1)) for _ in range(5)] == [1, 1, 1, 0, 0]
+            world.clock.advance(0.2)
+            assert [len(await world.claim(limit=1)) for _ in range(2)] == [1, 0]
+            for row in await world.store.find(ExecutionQuery(states=frozenset({State.PENDING}), limit=100)):
+                assert await world.settle(row, State.CANCELLED)
 
     async def test_ends_bring_no_tokens(self, world: World) -> None:
         await add_limited(world, 3, Limit("api", rate=0.01, burst=1))

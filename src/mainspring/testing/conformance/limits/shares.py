@@ -46,6 +46,16 @@ class Shares(StoreSuite):
             await add_shares(world, name)
             assert await shares(world, limit=2) == f"h{name}", "only the row whose turn it was goes before"
 
+    @pytest.mark.req("TEN-5")
+    async def test_turns_go_on_from_claim_to_claim_at_one_instant_after_an_idle_hour(self, world: World) -> None:
+        await add_shares(world, "aaab")
+        assert await shares(world) == "abaa"
+        world.clock.advance(3600)
+        await add_shares(world, "bbba")
+        assert [await shares(world, limit=1) for _ in range(2)] == ["b", "a"], "earlier turns are forgotten"
+        await add_shares(world, "aa")
+        assert [await shares(world, limit=1) for _ in range(5)] == ["b", "a", "b", "a", ""]
+
     async def test_a_share_is_served_in_the_order_of_arrival(self, world: World) -> None:
         batch = [execution for _ in range(4) for execution in await add_shares(world, "ab")]
         claimed = await world.claim()
