@@ -4,14 +4,16 @@ A write that a unique index refuses would end the caller's transaction, so keys 
 which sees what the transaction itself has written, and outside of it, which sees what was committed since it began. Two
 transactions that take the same key at the very same time are left to the server: it ends one with a write conflict,
 which carries the label that makes `with_transaction` run it again.
+
+The steps are written once for both kinds of sessions: a generator that yields what the driver returns, the answer or
+something to await, and gets the answer back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-import msgspec
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.client_session import ClientSession
 
@@ -33,19 +35,7 @@ STANDALONE = (
 )
 
 R = TypeVar("R")
-
-
-class CollectionCall(msgspec.Struct, frozen=True):
-    """One call of a collection. `inside` says whether it belongs into the caller's transaction, where there is one."""
-
-    collection: str
-    method: str
-    arguments: tuple[Any, ...]
-    options: dict[str, Any] = {}
-    inside: bool = True
-
-
-Steps: TypeAlias = Generator[CollectionCall, Any, R]
+Steps: TypeAlias = Generator[Any, Any, R]
 
 
 def add_in(
@@ -64,58 +54,86 @@ def add_in(
     if not session.in_transaction:
         remedy = "Call session.start_transaction() first, or enqueue without a session"
         raise InvalidValue("connection", "a session without a transaction", _ALLOWED, remedy)
-    database: Any = session.client[source.database]
-
-    def make(call: CollectionCall) -> Any:
-        inside = {"session": session} if call.inside else {}
-        return _made(call, database, source.prefix, **inside)
-
-    steps = _add(executions, unregistered)
-    run = _run_async if isinstance(session, AsyncClientSession) else _run_blocking
-    return run(steps, make, source.name)
+    steps = _add(Transaction(source, session), executions, unregistered)
+    return (_run_async if isinstance(session, AsyncClientSession) else _run_blocking)(steps, source.name)
 
 
-def _add(executions: Sequence[ExecutionRow], unregistered: dict[str, str]) -> Steps[list[Added]]:
+def _run_blocking(steps: Steps[R], name: str) -> R:
+    """`name` is the database, for messages."""
+    answer: Any = None
+    with translating(name):
+        while True:
+            try:
+                answer = steps.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+
+
+async def _run_async(steps: Steps[R], name: str) -> R:
+    answer: Any = None
+    with translating(name):
+        while True:
+            try:
+                call = steps.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            answer = await call
+
+
+class Transaction(NamedTuple):
+    source: MongoSource
+    session: Any
+
+    def collection(self, name: str) -> Any:
+        return self.session.client[self.source.database][collection_name(self.source.prefix, name)]
+
+    @property
+    def executions(self) -> Any:
+        return self.collection("executions")
+
+
+def _add(caller: Transaction, executions: Sequence[ExecutionRow], unregistered: dict[str, str]) -> Steps[list[Added]]:
     if not executions:
         return []
     for job_id, name in sorted(unregistered.items()):
         new = {"$setOnInsert": {"job": name, "last_number": 0, "folds": 0}}
-        yield CollectionCall("incarnations", "update_one", ({"_id": job_id}, new), {"upsert": True}, inside=False)
+        yield caller.collection("incarnations").update_one({"_id": job_id}, new, upsert=True)
     stored = {"_id": {"$in": [e.id for e in executions]}}
-    known = {*(yield _distinct_ids(stored, inside=True)), *(yield _distinct_ids(stored, inside=False))}
+    known: set[str] = set()
+    for session in (caller.session, None):
+        known.update((yield caller.executions.distinct("_id", stored, session=session)))
     held: dict[tuple[str, str], str] = {}
     added: list[Added] = []
     documents: list[dict[str, Any]] = []
     for execution in executions:
-        answer, row = (
-            (Added(execution.id, "duplicate"), None) if execution.id in known else (yield from _judge(execution, held))
-        )
+        if execution.id in known:
+            added.append(Added(execution.id, "duplicate"))
+            continue
+        answer, row = yield from _judge(caller, execution, held)
         known.add(execution.id)
         added.append(answer)
         if row is not None:
             documents.append(execution_document(row))
     if documents:
-        yield CollectionCall("executions", "insert_many", (documents,))
-        yield CollectionCall("wakeups", "insert_one", (wakeup_document(Topic.WORK),))
+        yield caller.executions.insert_many(documents, session=caller.session)
+        yield caller.collection("wakeups").insert_one(wakeup_document(Topic.WORK), session=caller.session)
     return added
 
 
-def _distinct_ids(wanted: dict[str, Any], *, inside: bool) -> CollectionCall:
-    return CollectionCall("executions", "distinct", ("_id", wanted), inside=inside)
-
-
-def _judge(execution: ExecutionRow, held: dict[tuple[str, str], str]) -> Steps[tuple[Added, ExecutionRow | None]]:
+def _judge(
+    caller: Transaction, execution: ExecutionRow, held: dict[tuple[str, str], str]
+) -> Steps[tuple[Added, ExecutionRow | None]]:
     """The outcome for this execution, and the row to insert. `held` are the keys of rows before it in this batch."""
     if execution.state.final:
         return Added(execution.id, "added"), execution
-    holder = yield from _holder("unique_key", execution.unique_key, held)
+    holder = yield from _holder(caller, "unique_key", execution.unique_key, held)
     if holder is not None:
         return Added(execution.id, "unique_taken", holder), None
     row = execution
     if choices := overlap_choices(execution):
         holders: dict[str, str | None] = {}
         for key in choices:
-            holders[key] = yield from _holder("overlap_key", key, held)
+            holders[key] = yield from _holder(caller, "overlap_key", key, held)
             if holders[key] is None:
                 row = in_slot(execution, key)
                 break
@@ -127,46 +145,13 @@ def _judge(execution: ExecutionRow, held: dict[tuple[str, str], str]) -> Steps[t
     return Added(execution.id, "added"), row
 
 
-def _holder(field: str, key: str | None, held: dict[tuple[str, str], str]) -> Steps[str | None]:
+def _holder(caller: Transaction, field: str, key: str | None, held: dict[tuple[str, str], str]) -> Steps[str | None]:
     if key is None:
         return None
     if (field, key) in held:
         return held[field, key]
-    for inside in (True, False):
-        found = yield CollectionCall("executions", "find_one", ({"live": True, field: key}, {"_id": 1}), inside=inside)
+    for session in (caller.session, None):
+        found = yield caller.executions.find_one({"live": True, field: key}, {"_id": 1}, session=session)
         if found is not None:
             return str(found["_id"])
     return None
-
-
-# --- one way for blocking and async sessions ------------------------------------------------------------------------
-
-
-def _made(call: CollectionCall, database: Any, prefix: str, **options: Any) -> Any:
-    """The answer of a blocking database, or the awaitable answer of an async one. Cursors are read to their end."""
-    collection = database[collection_name(prefix, call.collection)]
-    answer = getattr(collection, call.method)(*call.arguments, **call.options, **options)
-    return answer.to_list() if call.method == "find" else answer
-
-
-def _run_blocking(steps: Steps[R], make: Callable[[CollectionCall], Any], name: str) -> R:
-    """`name` is the database, for messages."""
-    answer: Any = None
-    while True:
-        try:
-            call = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        with translating(name):
-            answer = make(call)
-
-
-async def _run_async(steps: Steps[R], make: Callable[[CollectionCall], Awaitable[Any]], name: str) -> R:
-    answer: Any = None
-    while True:
-        try:
-            call = steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        with translating(name):
-            answer = await make(call)

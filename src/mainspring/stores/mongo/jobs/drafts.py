@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from bson import ObjectId
@@ -53,7 +54,7 @@ async def store_drafts(db: Database, writes: Sequence[JobWrite], stamp: ObjectId
             return frozenset(known)
         others = {"_id": {"$in": left}, **_DRAFTED, "drafts.stamp": {"$ne": stamp}}
         beside = {"$concatArrays": ["$drafts", [value_by_id({id: drafts[id] for id in left})]]}
-        await repeated(lambda: db.executions.update_many(others, [{"$set": {"drafts": beside}}]))  # noqa: B023
+        await repeated(partial(db.executions.update_many, others, [{"$set": {"drafts": beside}}]))
         found = {doc["_id"]: doc for doc in await db.executions.find({"_id": {"$in": left}}, {"drafts.stamp": 1})}
         known.update(id for id, doc in found.items() if "drafts" not in doc)
         stored = {id for id, doc in found.items() if any(one["stamp"] == stamp for one in doc.get("drafts", ()))}

@@ -1,14 +1,13 @@
 """Writing and deleting jobs: compare-and-set by version, with executions and audit through the job's outbox.
 
 A batch of ticks is a handful of commands, however many ticks there are: the executions are stored as drafts, the jobs
-written in one update in which each job compares its own version, numbers drawn, drafts published, outboxes cleared. A
-write that this does not decide is tried on its own, after whatever was in its way is finished.
+written in one update in which each job compares its own version, numbers drawn, drafts published, outboxes cleared.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,7 +25,6 @@ from . import outbox
 from .drafts import add_outcomes, drop_drafts, store_drafts
 
 _TRIES = 50
-_AT_ONCE = 10
 _OPTIONAL = sorted({*JOB_FIELDS, "due", "outbox"} - {"id", "version", "declared"})
 
 
@@ -77,7 +75,7 @@ async def _delete(db: Database, name: str, seen_version: int, *, purge: bool, au
             "purge": purge,
         }
         change = {"$set": {"deleted": True, "outbox": box}, "$unset": {"due": 1, "sweep": 1}}
-        answer, again = await sent(lambda: db.jobs.update_one(seen, change))  # noqa: B023
+        answer, again = await sent(partial(db.jobs.update_one, seen, change))
         if answer.matched_count:
             await outbox.finish(db, stamp, {name: box})
             return True
@@ -85,7 +83,7 @@ async def _delete(db: Database, name: str, seen_version: int, *, purge: bool, au
     raise StoreError(f"job {name!r} is being written by other processes all the time")
 
 
-# --- batches --------------------------------------------------------------------------------------------------------
+# --- writing --------------------------------------------------------------------------------------------------------
 
 
 class JobWriteAttempt(msgspec.Struct):
@@ -95,7 +93,6 @@ class JobWriteAttempt(msgspec.Struct):
     stamp: ObjectId
     known: frozenset[str] = frozenset()
     won: bool = False
-    lost: bool = False  # for good: another write has made this version
     unsure: bool = False  # an answer got lost: perhaps it has won
 
     @property
@@ -131,9 +128,7 @@ async def _write_batch(db: Database, writes: Sequence[JobWrite]) -> list[JobWrit
     stamp = ObjectId()
     known = await store_drafts(db, writes, stamp) if any(write.executions for write in writes) else frozenset()
     attempts = [JobWriteAttempt(write, stamp, known) for write in writes]
-    await _try_together(db, [one for one in attempts if one.write.seen_version is not None and one.needs_outbox])
-    gate = asyncio.Semaphore(_AT_ONCE)
-    await asyncio.gather(*(_try_alone(db, one, gate) for one in attempts if not one.won))
+    await _decide(db, attempts)
     if lost := [id for one in attempts if not one.won for id in one.new]:
         await drop_drafts(db, lost, stamp)
     boxes = {one.name: one.outbox() for one in attempts if one.won and one.needs_outbox}
@@ -149,20 +144,46 @@ def _answer(one: JobWriteAttempt, added: Mapping[str, Added]) -> JobWritten:
     return JobWritten(won=one.won, added=tuple(added[e.id] for e in one.write.executions) if one.won else ())
 
 
-async def _try_together(db: Database, batch: Sequence[JobWriteAttempt]) -> None:
-    """Marks the writes that won, and those that have lost for good. Those without a mark are undecided."""
-    if len(batch) < 2:
-        return
-    matched, unsure = await sent(lambda: _update(db, batch))
-    all_won = matched == len(batch)
-    stored: dict[str, Document] = {}
-    if not all_won:
-        found = await db.jobs.find({"_id": {"$in": [one.name for one in batch]}}, {"id": 1, "version": 1, "stamp": 1})
-        stored = {doc["_id"]: doc for doc in found}
-    for one in batch:
-        doc = stored.get(one.name, {})
-        one.unsure, one.won = unsure, all_won or doc.get("stamp") == one.stamp
-        one.lost = doc.get("id") == one.write.job.id and doc["version"] == one.version and not one.won
+async def _decide(db: Database, attempts: Sequence[JobWriteAttempt]) -> None:
+    """Send the writes until each has won or lost. The stamps tell which have won when the answers do not."""
+    left = list(attempts)
+    for _ in range(_TRIES):
+        count, again = await sent(partial(_send, db, left))
+        stored: dict[str, Document] = {}
+        if count < len(left):
+            names, fields = [one.name for one in left], {"id": 1, "version": 1, "stamp": 1, "outbox": 1}
+            stored = {doc["_id"]: doc for doc in await db.jobs.find({"_id": {"$in": names}}, fields)}
+        for one in left:
+            one.unsure = one.unsure or again
+            one.won = count == len(left) or stored.get(one.name, {}).get("stamp") == one.stamp
+        left = [one for one in left if not one.won and await _may_win(db, one, stored.get(one.name))]
+        if not left:
+            return
+    raise StoreError(f"job {left[0].name!r} is being written by other processes all the time")
+
+
+async def _may_win(db: Database, one: JobWriteAttempt, stored: Document | None) -> bool:
+    """Whether a write that was not stored may win yet. An outbox in its way, which belongs to the version that it has
+    seen or to the deletion of the job before, is finished first."""
+    write = one.write
+    if stored is None:
+        return write.seen_version is None
+    is_as_seen = (stored["id"], stored["version"]) == (write.job.id, write.seen_version)
+    box = stored.get("outbox")
+    if box is not None and (is_as_seen or (write.seen_version is None and "deleted" in box)):
+        await outbox.finish(db, box["id"], {one.name: box})
+        return True
+    if one.unsure and stored["id"] == write.job.id and stored["version"] > one.version:
+        raise Unsure(f"job {one.name!r} has been written since, perhaps after this write; read it again")
+    return is_as_seen
+
+
+async def _send(db: Database, batch: Sequence[JobWriteAttempt]) -> int:
+    """Returns how many were stored."""
+    new = [{"_id": one.name, **one.fields()} for one in batch if one.write.seen_version is None]
+    known = [one for one in batch if one.write.seen_version is not None]
+    count = len(new) - len(await db.jobs.insert(new)) if new else 0
+    return count + await _update(db, known) if known else count
 
 
 async def _update(db: Database, batch: Sequence[JobWriteAttempt]) -> int:
@@ -180,50 +201,3 @@ async def _update(db: Database, batch: Sequence[JobWriteAttempt]) -> int:
         {"$unset": "change"},
     ]
     return (await db.jobs.update_many(seen, change)).matched_count
-
-
-# --- single writes --------------------------------------------------------------------------------------------------
-
-
-async def _try_alone(db: Database, one: JobWriteAttempt, gate: asyncio.Semaphore) -> None:
-    async with gate:
-        one.won = not one.lost and await _win(db, one)
-
-
-async def _win(db: Database, one: JobWriteAttempt) -> bool:
-    """An unfinished outbox is finished first: it belongs to the version that this write has seen."""
-    write = one.write
-    for _ in range(_TRIES):
-        won, again = await sent(lambda: _send(db, one))
-        if won:
-            return True
-        one.unsure = one.unsure or again
-        stored = await db.jobs.find_one({"_id": one.name}, {"id": 1, "version": 1, "stamp": 1, "outbox": 1})
-        if stored is None:
-            if write.seen_version is not None:
-                return False
-        elif one.unsure and stored.get("stamp") == one.stamp:
-            return True
-        elif "outbox" in stored and _is_in_the_way(stored, write):
-            await outbox.finish(db, stored["outbox"]["id"], {one.name: stored["outbox"]})
-        elif not _is_as_seen(stored, write):
-            if one.unsure and stored["id"] == write.job.id and stored["version"] > one.version:
-                raise Unsure(
-                    f"job {one.name!r} has been written since, and this write may have come before; read it again"
-                )
-            return False
-    raise StoreError(f"job {one.name!r} is being written by other processes all the time")
-
-
-async def _send(db: Database, one: JobWriteAttempt) -> bool:
-    if one.write.seen_version is not None:
-        return await _update(db, [one]) == 1
-    return not await db.jobs.insert([{"_id": one.name, **one.fields()}])
-
-
-def _is_in_the_way(stored: Mapping[str, Any], write: JobWrite) -> bool:
-    return _is_as_seen(stored, write) or (write.seen_version is None and "deleted" in stored["outbox"])
-
-
-def _is_as_seen(stored: Mapping[str, Any], write: JobWrite) -> bool:
-    return (stored["id"], stored["version"]) == (write.job.id, write.seen_version)
