@@ -5,8 +5,8 @@
 
 A safeguard is removed by small, exact substitutions in a temporary copy of the tree; the tree itself is never
 touched. In the copy, seeds of the simulation, crash tests with real processes, integration tests and the conformance
-suite are run, on memory and SQLite, until one of them goes red. Unit tests are never asked: a test of the very line
-would prove little.
+suite are run, on memory and SQLite, until one of them goes red. Safeguards inside the PostgreSQL and the MongoDB store
+are judged on these servers. Unit tests are never asked: a test of the very line would prove little.
 
 A substitution that no longer matches exactly once, tests that are red before anything is removed, and a safeguard
 whose removal nobody notices: each of these ends the run with code 1.
@@ -22,12 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from scripts.store_safeguards import MONGO_SAFEGUARDS, POSTGRES_SAFEGUARDS, Edit, Safeguard  # noqa: E402
+
 COPIED = ("src", "tests", "examples", "scripts", "docs", "pyproject.toml", "README.md")
-PACKAGE = "src/mainspring"
 
 SEEDS = 200
 SEEDS_AT_ONCE = 20
@@ -46,47 +48,6 @@ FAN_OUT = "tests/simulation/test_fan_out.py"
 DEPENDENCIES = "tests/simulation/test_dependencies.py"
 ZOMBIE_THAT_HEARS = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[sqlite-hears]"
 DEAF_ZOMBIE = f"{ZOMBIES}::test_nothing_that_a_zombie_writes_is_accepted[sqlite-deaf]"
-
-
-@dataclass(frozen=True)
-class Edit:
-    """Replace a piece of code that stands exactly once in a file of the package, however its lines are broken."""
-
-    file: str
-    old: str
-    new: str
-
-    def applied_to(self, text: str) -> str:
-        found = list(self._pattern().finditer(text))
-        if len(found) != 1:
-            raise ValueError(f"{PACKAGE}/{self.file} contains {len(found)} times, not once:\n{self.old}")
-        return text[: found[0].start()] + self.new + text[found[0].end() :]
-
-    def _pattern(self) -> re.Pattern[str]:
-        words = re.findall(r"\w+|[^\w\s]", self.old)
-        pieces = [(r"(?:,\s*)?" + re.escape(word)) if word in ")]}" else re.escape(word) for word in words]
-        return re.compile(r"\s*".join(pieces))
-
-
-@dataclass(frozen=True)
-class Safeguard:
-    """What keeps something from going wrong, how it is removed, and who is asked whether that was noticed."""
-
-    name: str
-    edits: tuple[Edit, ...]
-    judges: tuple[str, ...]
-
-    def texts(self, root: Path) -> dict[Path, str]:
-        """The files as they are without it."""
-        texts: dict[Path, str] = {}
-        for edit in self.edits:
-            file = root / PACKAGE / edit.file
-            texts[file] = edit.applied_to(texts.get(file) or file.read_text())
-        return texts
-
-    @property
-    def files(self) -> str:
-        return ", ".join(dict.fromkeys(edit.file for edit in self.edits))
 
 
 SCHEMA = "stores/sqlite/schema/tables.sql"
@@ -405,6 +366,8 @@ SAFEGUARDS = (
         (Edit("core/rules/transitions.py", "alone=crashes >= ALONE_AFTER", "alone=False"),),
         (SIMULATION, "tests/crash/test_poison.py"),
     ),
+    *POSTGRES_SAFEGUARDS,
+    *MONGO_SAFEGUARDS,
 )
 
 
@@ -452,7 +415,9 @@ class Copy:
         return None
 
     def _red_test(self, judge: str) -> str | None:
-        done = self._run("pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", "-k", "not postgres", *judge.split())
+        on_a_server = "postgres" in judge or "mongo" in judge
+        chosen = () if on_a_server else ("-k", "not postgres and not mongo")
+        done = self._run("pytest", "-x", "-q", "-rfE", "-p", "no:cacheprovider", *chosen, *judge.split())
         if done is None:
             return f"{judge} (came to no end)"
         if done.returncode == 0:

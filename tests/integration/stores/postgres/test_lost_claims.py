@@ -10,6 +10,7 @@ import pytest
 
 from mainspring import StoreError
 from mainspring.model.execution import AttemptRecord, ExecutionRow, State
+from mainspring.model.limits import Limit, encode_limits
 from mainspring.model.store.messages import (
     CancelRequest,
     Change,
@@ -84,5 +85,24 @@ async def test_a_claim_that_a_crash_lost_shares_its_token_with_no_other(server: 
         assert await store.request_cancel([request]) == [False]
         assert (await store.exchange([completed(row) for row in lost], None)).applied == (False,) * 3
         assert (await store.exchange([completed(row) for row in found], None)).applied == (True,) * 3
+    finally:
+        await store.close()
+
+
+@pytest.mark.req("FLW-1")
+async def test_a_claim_under_a_limit_is_on_disk_before_it_is_answered(server: Postgres) -> None:
+    """If a crash lost it, its slot would be free while the handler runs."""
+    store = PostgresStore(server.new_database())
+    await store.open()
+    try:
+        await store.add([execution(n, limits=encode_limits((Limit("s", concurrency=1),))) for n in range(2)])
+        [held] = (await store.exchange([], claim(stamp=1))).claimed
+        server.kill()
+        server.start()
+        await again(store.now)
+        assert (await store.exchange([], claim(stamp=2))).claimed == ()
+        row = await store.execution(held.id)
+        assert row is not None
+        assert (row.state, row.token) == (State.RUNNING, held.token)
     finally:
         await store.close()

@@ -81,7 +81,7 @@ class Fencing(StoreSuite):
                 changes = [world.change(old, to) for to in (State.COMPLETED, State.PENDING, State.FAILED)]
                 report = ProgressReport(id=old.id, token=old.token, owner="w1", progress_json="{}")
                 request = CancelRequest(id=old.id, token=old.token, at=1, reason="late")
-                beat = HeartbeatRequest(worker=world.worker(), leases=((old.id, old.token),), lease=LEASE)
+                beat = HeartbeatRequest(worker=world.worker(), leases=((old.id, old.token),), lease=2 * LEASE)
                 assert (await store.exchange(changes, None)).applied == (False, False, False)
                 assert await store.report([report]) == [False]
                 assert await store.request_cancel([request]) == [False]
