@@ -309,6 +309,7 @@ class Runtime:
         parts.metrics = server
 
     async def _flush_pings(self) -> None:
-        """Send what waits. Without anything to send no thread is started, which would outlive the application."""
+        """Send what waits; what is not sent in time is logged and given up. Without anything to send no thread is
+        started, which would outlive the application."""
         if "_pings" in self.__dict__ and self._pings.waiting:
-            await asyncio.to_thread(self._pings.flush, PING_FLUSH)
+            await asyncio.to_thread(self._pings.close, PING_FLUSH)

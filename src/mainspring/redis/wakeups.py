@@ -21,6 +21,8 @@ _TOPICS = frozenset(topic.value for topic in Topic)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 SILENCE = 10.0
 """Seconds without a message after which the server is pinged."""
+LAST_WORDS = 1.0
+"""Seconds that unsent announcements get when the application closes."""
 
 
 class RedisWakeups:
@@ -84,6 +86,9 @@ class _Channel:
         return unsubscribe
 
     async def close(self) -> None:
+        """What was announced before is sent first, unless the server takes too long."""
+        if self._publisher is not None:
+            await asyncio.wait([self._publisher], timeout=LAST_WORDS)
         for task in (self._publisher, self._subscriber):
             if task is not None:
                 await _end(task)

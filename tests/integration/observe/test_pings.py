@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from mainspring import InvalidValue, Mainspring
+from mainspring.app import runtime
 from mainspring.core.rules.pings import check_ping
 from mainspring.model.events import Started
 from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.observe.pings.http_request import NotAllowed, ask, is_public
-from mainspring.observe.pings.pings import CAPACITY, Pings
+from mainspring.observe.pings.pings import CAPACITY, THREADS, Pings
 from tests.support import Nodes, run_once, until
 
 
@@ -106,6 +107,40 @@ async def test_who_does_not_answer_holds_up_nobody(memory_nodes: Nodes) -> None:
         assert not app._runtime._pings.flush(0)
         go_on.set()
         assert await asyncio.to_thread(app._runtime._pings.flush, 20)
+
+
+@pytest.mark.req("OBS-6", "OBS-7")
+@pytest.mark.parametrize("answers", [True, False])
+async def test_pings_that_wait_when_the_application_closes_are_sent_or_given_up(
+    memory_nodes: Nodes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    """Those that are not sent in time are dropped: a slow monitor does not keep the process."""
+    monkeypatch.setattr(runtime, "PING_FLUSH", 20.0 if answers else 0.05)
+    asked, sent, go_on = threading.Event(), list[str](), threading.Event()
+
+    def slow(url: str, timeout: float, private: bool) -> int:
+        asked.set()
+        go_on.wait()
+        sent.append(url)
+        return 200
+
+    app = with_jobs(memory_nodes.app(), "http://127.0.0.1:1")
+    pings = app._runtime._pings
+    pings._send = slow
+    async with app:
+        for _ in range(10):
+            await run_once(app, "good")
+        await until(asked.is_set, "the first is under way")
+        if answers:
+            monkeypatch.setattr(pings, "flush", lambda timeout: go_on.set() or Pings.flush(pings, timeout))
+    dropped = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+    if answers:
+        assert (len(sent), dropped) == (10, [])
+    else:
+        assert dropped == ["the application closes: 10 pings were not sent within 0.05 s and are dropped"]
+        go_on.set()
+        await asyncio.to_thread(pings.flush, 20)
+        assert len(sent) <= THREADS, "only what was under way is still sent"
 
 
 @pytest.mark.req("OBS-7")

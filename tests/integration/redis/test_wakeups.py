@@ -115,6 +115,23 @@ async def test_a_process_does_not_hear_itself_but_hears_everybody_else() -> None
     await two.close()
 
 
+@pytest.mark.req("WRK-2")
+async def test_what_was_announced_is_sent_before_it_is_closed() -> None:
+    prefix = valkey().new_prefix()
+    listener = RedisWakeups(valkey().url(prefix=prefix))
+    heard: list[Topic] = []
+    listener.listen(heard.append)
+    await until(lambda: heard, "it has subscribed")
+    for topics in ({Topic.WORK}, {Topic.WORK, Topic.CANCEL}):
+        heard.clear()
+        leaving = RedisWakeups(valkey().url(prefix=prefix))
+        for topic in topics:
+            leaving.announce({topic})
+        await leaving.close()
+        await until(lambda: set(heard) == topics, "its last words are heard")  # noqa: B023
+    await listener.close()
+
+
 async def test_it_can_be_closed_at_any_moment() -> None:
     for moment in range(60):
         wakeups = RedisWakeups(valkey().url())

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -88,6 +89,17 @@ class Pings:
                     return False
                 self._waiting.all_tasks_done.wait(left)
         return True
+
+    def close(self, timeout: float) -> None:
+        """Give the pings that wait this long; those that are not sent by then are dropped, and their number logged."""
+        if self.flush(timeout):
+            return
+        dropped = self._waiting.unfinished_tasks
+        with suppress(queue.Empty):
+            while True:
+                self._waiting.get_nowait()
+                self._waiting.task_done()
+        _log.warning("the application closes: %d pings were not sent within %g s and are dropped", dropped, timeout)
 
     def _work(self) -> None:
         while True:

@@ -31,6 +31,9 @@ class Ear:
         """The step must be followed by a wake-up about the topic, or one about any topic."""
         self.heard.clear()
         await step()
+        await self.has_heard(topic)
+
+    async def has_heard(self, topic: Topic) -> None:
         async with asyncio.timeout(PATIENCE):
             while not {topic, Topic.ANY} & set(self.heard):
                 self._news.clear()
@@ -74,6 +77,21 @@ class WakeUps(StoreSuite):
             with listening(world.store) as ear:
                 await ear.hears(Topic.WORK, lambda: other.add([world.execution()]))
                 await ear.hears(Topic.JOBS, lambda: other.write_jobs([JobWrite(job=world.job(), seen_version=None)]))
+
+    @pytest.mark.req("WRK-2")
+    async def test_what_a_handle_has_not_announced_yet_when_it_is_closed_is_heard(self, world: World) -> None:
+        """Stores announce many changes together, a moment later. Closing does not lose them."""
+        with listening(world.store) as ear:
+            await ear.hears(Topic.JOBS, lambda: world.write(world.job()))
+            for _ in range(3):
+                row = await world.running()
+                async with world.second() as other:
+                    await other.add([world.execution(due=world.after(600))])
+                    request = CancelRequest(id=row.id, token=row.token, at=1, reason="r")
+                    await other.request_cancel([request])
+                    ear.heard.clear()
+                    await other.exchange([world.change(row)], None)
+                await ear.has_heard(Topic.ENDED)
 
     async def test_several_listeners_hear_it_on_their_loop(self, world: World) -> None:
         loops: list[asyncio.AbstractEventLoop] = []
