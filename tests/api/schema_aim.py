@@ -19,6 +19,7 @@ from tests.api.schema_app import CANCELLED, FAILED, PAUSED, SCHEDULED, Known
 APT = {"pause": SCHEDULED * 4, "resume": PAUSED * 3, "reactivate": CANCELLED * 6, "retry": FAILED * 4}
 _NUMBERS = itertools.count()
 _TEXTS = {
+    "schedule_time": ["0 * * * *", "0 */6 * * *"],
     "schedule": ["*/5 * * * *", "0 30 3 * * *", "@every 30m", "@once 2090-01-01T00:00:00Z"],
     "timezone": ["UTC", "Europe/Paris", "America/New_York"],
     "begin": ["2026-01-01T00:00:00Z", "2026-01-02T00:00:00+00:00"],

@@ -42,10 +42,10 @@ REJECTED = ["400", "401", "403", "404", "405", "406", "409", "413", "415", "422"
 """Answers to requests that do not fit it. A text that is too long may make the body larger than 1 MiB: that is a
 413, as every operation with a body documents."""
 READ_BY_CORE = (
-    *("schedule", "timezone", "window", "resume_at"),
+    *("schedule", "schedule_time", "timezone", "window", "resume_at"),
     *("interval_minutes", "interval_type", "overlap_limit"),  # one bounds the other, or needs it
     *("timeout", "grace", "pace", "wait"),  # durations
-    *("begin", "end", "since", "until"),  # instants, and their order
+    *("begin", "end", "begin_date", "end_date", "since", "until"),  # instants, and their order
     *("handler", "params"),  # whether it is registered, and its signature
     "metadata",  # texts anywhere inside it
     *("at", "to"),  # instants of a schedule

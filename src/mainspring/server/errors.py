@@ -49,15 +49,15 @@ CODES = {
     503: "unavailable",
 }
 MESSAGES = {
-    404: "there is nothing at this address",
-    405: "this address does not take this method",
+    404: "nothing was found at this path",
+    405: "this path does not support this method",
     413: "the body is larger than 1 MiB",
     415: "the body must be JSON, with Content-Type: application/json",
 }
 MOST_DETAILS = 20
 MOST_VALUE = 80
 _NOTHING = object()
-_BROKE_OFF = "the database failed in the middle; details say how far it came, and where to go on"
+_BROKE_OFF = "the database failed halfway; details say how far the command came and where to continue"
 _UNAVAILABLE = "the database cannot be reached or is not ready; try again later"
 
 
@@ -77,13 +77,13 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def respond(answer: Answer) -> Response:
-    """What goes over the wire; without a body it has no type either."""
+    """The HTTP response. One without a body has no content type."""
     kind = "application/json" if answer.body else None
     return Response(answer.body or None, answer.status, answer.headers, media_type=kind)
 
 
 def problem_of(error: MainspringError) -> Problem:
-    """What an error of the engine means to who asked."""
+    """The status, code and message with which an error of the engine is answered."""
     match error:
         case Refused():
             return Problem(error.status, error.code, error.message, headers=error.headers)
@@ -111,11 +111,11 @@ def problem_of(error: MainspringError) -> Problem:
         case StoreError() | LockUnavailable():
             return Problem(503, "unavailable", _UNAVAILABLE, headers={"Retry-After": "1"})
         case _:
-            return Problem(500, "internal_error", "something went wrong here; the log of the server says what")
+            return Problem(500, "internal_error", "an unexpected error occurred; see the log of the server")
 
 
 def _so_far(error: BulkInterrupted) -> dict[str, Any]:
-    """What the store itself said stays in the log. The first of `left` may have been done."""
+    """How far a bulk command came. The store's error goes to the log only. The first of `left` may have been done."""
     result = error.result
     return {"done": result.done, "refused": result.refused, "next": result.next, "left": list(error.rest)}
 
@@ -130,7 +130,7 @@ def http_problem(error: HTTPException) -> Problem:
 
 
 def validation_problem(errors: Sequence[Any], route: object = None) -> Problem:
-    """A request that does not fit its model: each field that does not, what it is, and why not."""
+    """A request that does not fit its model. The details name each wrong field, its value, and what is allowed."""
     details = [_unfit(each, route) for each in errors[:MOST_DETAILS]]
     first = details[0] if details else {"field": "body", "message": "it cannot be read"}
     what = f"{shown(_given(errors[0]))} is not valid; " if "value" in first else ""
@@ -157,8 +157,8 @@ def _detail(field: str, message: str, value: Any, remedy: str = "") -> dict[str,
 
 
 def _given(error: Mapping[str, Any]) -> Any:
-    """Nothing was given where a field is missing, or where the whole body cannot be read. Addresses that jobs ping hold
-    secrets, and are not repeated."""
+    """The value of the wrong field; none for a missing field or a body that cannot be parsed. The addresses that jobs
+    ping contain secrets and are never repeated."""
     if FIELD in error["loc"]:
         return HIDDEN
     return _NOTHING if error["type"] in ("missing", "json_invalid") else error.get("input", _NOTHING)
@@ -176,13 +176,13 @@ def _plain(value: Any) -> Any:
 def _place(location: Sequence[Any]) -> str:
     """`("body", "params", 0)` as `params.0`."""
     if len(location) == 2 and location[0] == "body" and isinstance(location[1], int):
-        return "body"  # broken JSON: the number is how far it could be read
+        return "body"  # broken JSON: the number is the position of the error
     inner = [str(part) for part in location[1:]] or [str(part) for part in location]
     return ".".join(inner)[:200].encode("utf-8", "replace").decode()
 
 
 def unexpected(error: BaseException) -> Problem:
-    """An unexpected error. Its message may hold anything, so it goes to the log only."""
+    """The answer to an unexpected error. Its message may contain anything, so it goes to the log only."""
     if isinstance(error, MainspringError):
         problem = problem_of(error)
     elif isinstance(error, OSError | TimeoutError):
@@ -194,7 +194,7 @@ def unexpected(error: BaseException) -> Problem:
 
 
 def _methods_at(request: Request) -> str:
-    """All methods of an address: routing names only those of the first route that has it."""
+    """All methods that this path takes. Starlette names only those of the first matching route."""
     methods: set[str] = set()
     for route in request.app.routes:
         if route.matches(request.scope)[0] is not Match.NONE:
@@ -203,7 +203,7 @@ def _methods_at(request: Request) -> str:
 
 
 def install(api: FastAPI) -> None:
-    """Every error that a route or the routing itself raises gets the common form."""
+    """Answer every error in the common form, whether a route raised it or the routing did."""
 
     @api.exception_handler(MainspringError)
     async def of_engine(request: Request, error: MainspringError) -> Response:

@@ -1,4 +1,4 @@
-"""What every request passes through: its id, the limits of its body, the last resort for errors.
+"""Wraps every request: gives it an id, limits its body, and answers errors that nothing else caught.
 
 Plain ASGI instead of Starlette's `BaseHTTPMiddleware`, which would buffer streams and hide a client's leaving.
 """
@@ -50,18 +50,18 @@ class Frame:
             REQUEST_ID.reset(token)
 
     async def _close(self, answer: _Answer, scope: Scope, receive: Receive, response: Any) -> None:
-        """An answer that has begun cannot be taken back; the connection then just ends."""
+        """An answer that has already begun cannot be replaced: the connection is closed instead."""
         if not answer.begun:
             await response(scope, receive, answer)
 
 
 def request_id_of(given: str | None) -> str:
-    """The id that the caller gave, if it is one that can stand in logs and records; else a new one."""
+    """The id that the caller gave, if it is safe to use in logs and records; otherwise a new one."""
     return given if given is not None and _SANE_ID.fullmatch(given) else uuid.uuid4().hex
 
 
 def _check(method: str, headers: Headers) -> None:
-    """Checks of a body that need not read it."""
+    """Check the headers of a body without reading it."""
     length = headers.get("content-length", "0")
     size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else MOST_BYTES + 1
     if size > MOST_BYTES:

@@ -1,4 +1,5 @@
-"""The OpenAPI document: what FastAPI finds, who may do it, every answer there can be, and each handler's own body."""
+"""The OpenAPI document: what FastAPI generates, with the required role, every possible answer, and a path for each
+handler with the type of its parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _REQUEST_ID = {
     "name": "X-Request-Id",
     "in": "header",
     "required": False,
-    "description": "An id of your own for this request. One that is not sane is not taken: the answer has a new one.",
+    "description": "An id of your own for this request. An invalid one is replaced; the answer has the id in use.",
     "schema": {"type": "string"},
 }
 _ANSWERED_ID = {
@@ -65,8 +66,8 @@ def document(api: FastAPI, registry: Registry) -> Document:
 
 
 def _found(api: FastAPI) -> Document:
-    """What FastAPI finds. That takes half a second and follows from the routes alone: it is kept, as text, because what
-    is added to it differs."""
+    """What FastAPI generates from the routes. That takes half a second, so it is cached for each set of routes, as text
+    because the caller changes the document."""
     routes = tuple((route.path, str(route.methods), route.endpoint) for route in _api_routes(api))
     if routes not in _KNOWN:
         if len(_KNOWN) >= MOST_KNOWN:
@@ -87,7 +88,8 @@ def _api_routes(api: FastAPI) -> list[APIRoute]:
 
 
 def _say_all_keys(schema: Any) -> None:
-    """A rule for keys is written as a pattern, beside which anything is allowed; meant is that all keys follow it."""
+    """A constraint on keys is generated as `patternProperties`, which allows other keys too. All keys must match, so it
+    becomes `propertyNames`."""
     if isinstance(schema, dict):
         patterns = schema.get("patternProperties", {})
         if len(patterns) == 1 and "additionalProperties" not in schema:
@@ -127,7 +129,7 @@ def _complete(operation: Document, security: list[Document]) -> None:
 
 
 def _without_null(schema: Document) -> Document:
-    """Parameters are text, and no text is null: what may be missing is optional, nothing more."""
+    """Parameters are text and cannot be null: one with a default is simply optional."""
     choices: list[Document] = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if len(choices) != 1:
         return schema

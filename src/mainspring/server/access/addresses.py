@@ -98,7 +98,7 @@ def _walk(hops: list[IPAddress | None], proxies: Networks, address: IPAddress | 
         return Client(None, False, _key(address, peer))
     last_known = address
     for hop in reversed(hops):
-        if hop is None:  # what a listed proxy could not, or would not, say
+        if hop is None:  # a listed proxy did not give a valid address
             return Client(None, False, _key(last_known, peer))
         last_known = hop
         if hop not in proxies:
@@ -122,7 +122,7 @@ def _key(address: IPAddress | None, peer: str | None) -> str:
 
 
 def _hops(header: str, values: list[str]) -> list[IPAddress | None]:
-    """An element that is empty says nothing about a hop."""
+    """The hops of the header, in its order. Empty elements are ignored."""
     if header == "forwarded":
         return [_forwarded_for(element) for value in values for element in _elements(value)]
     return [parse_address(element) for value in values for element in value.split(",") if element.strip()]

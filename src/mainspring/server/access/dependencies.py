@@ -25,7 +25,7 @@ _MARK = "mainspring_required_role"
 
 @cache
 def needs(role: Role) -> Callable[[HTTPConnection], Awaitable[Principal]]:
-    """A dependency that yields who asks, and refuses who may not."""
+    """A dependency that returns the principal of a request, or refuses the request if the role is too low."""
 
     async def principal(connection: HTTPConnection) -> Principal:
         return await guard_of(connection).admit(connection, role)
@@ -50,13 +50,13 @@ setattr(anyone, _MARK, "anyone")
 
 
 async def sys_access(connection: HTTPConnection) -> None:
-    """Only from addresses in `sys_allow`; beside the role, never in its place."""
+    """Admit addresses in `sys_allow` only. The role is checked in addition."""
     guard_of(connection).check_sys_address(connection)
 
 
 def guard_of(connection: HTTPConnection) -> Guard:
     guard = getattr(connection.app.state, "guard", None)
-    if not isinstance(guard, Guard):  # without one nothing may be let through
+    if not isinstance(guard, Guard):  # without a guard, nothing may be admitted
         raise RuntimeError("the application has no guard: set app.state.guard = Guard(app.settings.security, app)")
     return guard
 

@@ -26,7 +26,7 @@ from .tokens import TokenSource, TokenVerifier
 LOG = logging.getLogger("mainspring.access")
 
 MOST_CHARACTERS = 16_384
-"""The longest credential, in characters; longer ones are refused unread."""
+"""The longest credential, in characters; longer ones are refused without being read."""
 
 
 class Guard:
@@ -105,7 +105,7 @@ class Guard:
             LOG.warning("failed login from %s: %s", client.key, error)
             await self._failures.share(client.key)
             raise unauthenticated("invalid_credentials", str(error)) from None
-        # Guesses made at the same time all passed the first look; they learn nothing more than late ones do.
+        # Of guesses made at the same time all have passed the first check, so check again before admitting one.
         self._failures.check(client.key)
         return principal
 

@@ -31,7 +31,7 @@ LEAST_RSA_BITS = 2_048
 MOST_BYTES = 1_000_000
 
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-_SAMPLE = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}  # PyJWT reads keys of one type alike, whatever the algorithm
+_SAMPLE = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}  # PyJWT parses all keys of one type in the same way
 _PRIVATE_PARTS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
 
 
@@ -48,7 +48,7 @@ KeySource: TypeAlias = Callable[[], Keys]
 
 
 def key_source(settings: SecuritySettings, monotonic: Callable[[], float]) -> KeySource:
-    """Where the keys come from, by the settings."""
+    """A function that returns the keys, from the source that the settings name."""
     if settings.jwt_secret is not None:
         algorithms = frozenset(settings.jwt_algorithms or ("HS256",))
         fixed = (Key(settings.jwt_secret.reveal().encode(), algorithms),)
@@ -98,7 +98,7 @@ class _File:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self) -> Keys:
-        """Errors name the file, and what is wrong with it in words of our own: never a part of what it holds."""
+        """Errors name the file and the problem, and never quote its content."""
         where = f"{self._setting}: {str(self._path)!r}"
         try:
             with self._path.open("rb") as file:
@@ -125,7 +125,7 @@ def _pem_keys(data: bytes) -> list[Key]:
         raise _Unusable("holds a private key; give the public key, which is enough to check with")
     try:
         key = load_pem_public_key(data)
-    except Exception:  # what is thrown depends on what is wrong with the file, and may quote it
+    except Exception:  # the type of the error varies, and its message may quote the file
         raise _Unusable("holds no public key in PEM form (-----BEGIN PUBLIC KEY-----)") from None
     return [Key(key, _algorithms_of(key))]
 
@@ -153,7 +153,7 @@ def _jwk(item: dict[str, Any]) -> Key | None:
     try:
         key = jwt.PyJWK(public, sample).key
         algorithms = _algorithms_of(key)
-    except Exception:  # one broken key must not spoil the others
+    except Exception:  # one invalid key must not disable the others
         return None
     return Key(key, algorithms if named is None else algorithms & {named}, kid)
 

@@ -1,7 +1,7 @@
-"""JWTs: who signed, until when, for whom, in which role.
+"""Verifies JWTs: signature, expiry, audience, issuer and role.
 
-What a token may be signed with is a setting, never the token's own word. That alone ends `alg: none` and public keys
-passed off as shared secrets.
+The settings decide which algorithms are accepted; the token's own header never does. That rules out `alg: none` and
+public keys used as shared secrets.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class JwtVerifier:
         return Principal(_name(claims), self._role(claims), "jwt")
 
     def _key(self, text: str) -> tuple[Key, str]:
-        """The key by which the token has to be signed, if it claims one of the algorithms we allow."""
+        """The key that must have signed the token, if its algorithm is one of those allowed."""
         try:
             header = jwt.get_unverified_header(text)
-        except Exception:  # anybody can send anything: whatever it does to the parser, it is no JWT
+        except Exception:  # any error of the parser means that this is not a JWT
             raise Unproven("the credentials are neither a JWT nor an API token") from None
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
             raise Unproven("the JWT is signed with an algorithm that is not in jwt_algorithms")
-        if "crit" in header:  # older releases of PyJWT pass over it
+        if "crit" in header:  # older releases of PyJWT ignore it
             raise Unproven("the JWT demands extensions that are not known here (crit)")
         fitting = [key for key in self._keys() if algorithm in key.algorithms]
         named = [key for key in fitting if key.kid == kid] if kid is not None else fitting
-        if kid is not None and not named:  # a key without a name may go by any
+        if kid is not None and not named:  # a key without a `kid` may be used for any
             named = [key for key in fitting if key.kid is None]
         if len(named) != 1:
             raise Unproven("the JWT names no key that is known here (kid)")
@@ -75,11 +75,11 @@ class JwtVerifier:
             raise Unproven(f"the JWT has no claim {error.claim!r}, which is needed") from None
         except tuple(_SAID) as error:
             raise Unproven(next(said for kind, said in _SAID.items() if isinstance(error, kind))) from None
-        except Exception:  # a signed token may still hold claims of any shape, such as an infinite `exp`
+        except Exception:  # claims may have any value, such as an infinite `exp`
             raise Unproven("the JWT cannot be read") from None
 
     def _role(self, claims: dict[str, Any]) -> Role:
-        """The claim is a role, or a list that may hold others' roles too; the highest known one counts."""
+        """The claim is a role or a list, which may include roles of other services. The highest known role counts."""
         claim = claims.get(self._settings.jwt_role_claim)
         given = claim if isinstance(claim, list) else [claim]
         known = [Role(item) for item in given if isinstance(item, str) and item in list(Role)]

@@ -1,5 +1,5 @@
-"""API tokens as requests bring them. What the store said of one is relied on for a few seconds: a request costs no
-round trip, and a revoked token opens nothing after that time."""
+"""Verifies API tokens. A token that was read from the store is cached for a few seconds, so that most requests need no
+round trip; a revoked token stops working within that time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .principals import Principal, Unproven
 LOG = logging.getLogger("mainspring.access")
 
 FRESH_FOR = 3.0
-"""Seconds for which the store's word is relied on; also how long a revoked token may still work."""
+"""Seconds for which a token is cached, and so how long a revoked one may still work."""
 NOTE_EVERY = 60.0
-"""Seconds between two notes of when a token was last used: not every request is a write."""
+"""Seconds between two updates of when a token was last used, so that not every request writes."""
 MOST_KEPT = 1_000
 
 _NOT_VALID = "the API token is not valid"
@@ -57,7 +57,7 @@ class TokenVerifier:
 
     async def _cached(self, id: str) -> _CachedToken:
         kept = self._kept.get(id)
-        began = self._monotonic()  # what is read was true at this time, however long reading takes
+        began = self._monotonic()  # the token is as fresh as the start of the read
         if kept is None or began - kept.read >= FRESH_FOR:
             token = await self._source.find_token(id)
             kept = _CachedToken(token, began, kept.noted if kept is not None else -NOTE_EVERY)
@@ -68,7 +68,7 @@ class TokenVerifier:
         return kept
 
     async def _note(self, kept: _CachedToken, token: Token) -> None:
-        """A failure to note must not refuse a token that is right."""
+        """Record that the token was used. If that fails, the token is still accepted."""
         recently = self._monotonic() - kept.noted < NOTE_EVERY
         if recently or (token.last_used is not None and self._now() - token.last_used < NOTE_EVERY * SECOND):
             return

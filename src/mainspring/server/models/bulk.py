@@ -21,7 +21,7 @@ _After = Annotated[
 
 
 def _of_filter(schema: dict[str, Any]) -> None:
-    """A filter that says nothing would mean everything there is, so one field at least is needed; null says nothing."""
+    """An empty filter would match everything, so at least one field is required, and null is not allowed."""
     schema["minProperties"] = 1
     for field in schema["properties"].values():
         field["anyOf"] = [each for each in field["anyOf"] if each != {"type": "null"}]
@@ -35,7 +35,7 @@ class _Filter(Strict):
     @classmethod
     def _says_something(cls, given: Any) -> Any:
         if isinstance(given, dict) and any(value is None for value in given.values()):
-            raise ValueError("null says nothing: leave the field out")
+            raise ValueError("null is not allowed: leave the field out")
         return given
 
 
@@ -73,7 +73,7 @@ _ONE_OF_THEM: list[Any] = [
 
 
 class _Chosen(Strict):
-    """Which are meant: named ones, or all that a filter finds."""
+    """Those named by `ids`, or all that match the filter."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> _Chosen:
@@ -122,6 +122,6 @@ class BulkJson(JsonForm):
     matched: int
     done: int
     refused: int
-    more: Annotated[bool, Meta(description="The filter finds more than one request handles.")]
-    next: Annotated[str | None, Meta(description="Send it as `after` to go on there.")]
+    more: Annotated[bool, Meta(description="The filter matches more than one request handles.")]
+    next: Annotated[str | None, Meta(description="Send it as `after` to continue.")]
     results: list[BulkItemJson]

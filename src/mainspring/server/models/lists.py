@@ -39,7 +39,7 @@ class SearchedPageJson(JsonForm):
     limit: int
     offset: int
     next_cursor: Annotated[
-        str | None, Meta(description="Go on from here; a page may be shorter than asked for and not be the last.")
+        str | None, Meta(description="Continue from here; a page may be shorter than `limit` without being the last.")
     ]
 
 
@@ -55,7 +55,7 @@ def check_paging(offset: int, cursor: str | None) -> None:
 
 
 def check_range(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
-    """A range of time has a beginning before its end, and is bounded."""
+    """Check that a range of time begins before it ends and is not too long."""
     begin = None if since is None else instant("since", since)
     end = None if until is None else instant("until", until)
     if begin is None or end is None:
@@ -72,7 +72,8 @@ class SysJobList(QueryFields):
         int | None, Field(ge=1, le=MOST_PER_PAGE, description="At most this many; all of them if it is left out.")
     ] = None
     cursor: Annotated[
-        str | None, Field(min_length=1, max_length=100, pattern=NO_NUL, description="The id of the last job you have.")
+        str | None,
+        Field(min_length=1, max_length=100, pattern=NO_NUL, description="The id of the last job of the page before."),
     ] = None
 
 

@@ -1,4 +1,4 @@
-"""What requests may say about templates, and what the answers look like."""
+"""Requests and answers about templates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class TemplateCreate(JobFields):
-    """A named set of a handler and fields of a job. Parameters may be incomplete: who makes a job adds the rest."""
+    """A named handler with fields of a job. Parameters may be incomplete: jobs made from the template add the rest."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -31,7 +31,7 @@ class TemplateCreate(JobFields):
 
 
 class TemplateUpdate(JobFields):
-    """Only what is named changes; `null` takes a field out of the template."""
+    """Only the named fields change; `null` removes a field from the template."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"max_retries": 2}, {"schedule": None}]})
 
@@ -39,11 +39,11 @@ class TemplateUpdate(JobFields):
 
 
 class TemplateJob(JobFields):
-    """What the job has otherwise than the template. Parameters and metadata are laid over those of the template."""
+    """Fields in which the job differs from the template. Parameters and metadata are merged with the template's."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "crawl-news", "params": {"url": "/news"}}]})
 
-    name: Annotated[Name | None, Field(description="Made up when it is left out.")] = None
+    name: Annotated[Name | None, Field(description="Generated when it is left out.")] = None
 
 
 class TemplateList(ShortList):

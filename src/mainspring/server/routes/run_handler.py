@@ -91,11 +91,18 @@ def take_window(body: dict[str, Any], signature: Signature | None) -> tuple[Any,
         raise InvalidValue(WINDOW, presentable(window), f"either {WINDOW}, or {BOUNDS[0]} and {BOUNDS[1]}")
     if not isinstance(window, Mapping) or window.keys() != {"begin", "end"}:
         raise InvalidValue(WINDOW, presentable(window), _WINDOW_FORM)
-    return window["begin"], window["end"]
+    return _text("window.begin", window["begin"]), _text("window.end", window["end"])
 
 
 def _bounds(named: Mapping[str, Any]) -> tuple[Any, Any]:
     for bound in BOUNDS:
         if bound not in named:
             raise InvalidValue(bound, None, f"an instant: {BOUNDS[0]} and {BOUNDS[1]} are given together")
-    return named[BOUNDS[0]], named[BOUNDS[1]]
+    begin, end = (_text(bound, named[bound]) for bound in BOUNDS)
+    return begin, end
+
+
+def _text(field: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidValue(field, presentable(value), "an instant as text, in ISO 8601")
+    return value

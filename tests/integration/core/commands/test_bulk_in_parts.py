@@ -242,7 +242,7 @@ async def test_over_http_a_filter_that_says_nothing_is_refused_and_next_goes_on(
             body = {"command": "cancel", "filter": said}
             refused = await client.refused(400, "POST", f"/api/v1/bulk/{path}", body)
             assert f"filter: {said!r} is not valid" in refused["message"]
-            assert ("null says nothing" if said else "Say which are meant") in refused["message"]
+            assert ("null is not allowed" if said else "Say which are meant") in refused["message"]
         assert {view.state for view in await app.jobs()} == {JobState.SCHEDULED}
         body = {"command": "pause", "filter": {"search": "WEB"}, "after": names[0]}
         done = await client.post("/api/v1/bulk/jobs", body)
