@@ -79,7 +79,8 @@ async def test_what_a_watcher_finds_is_listed(nodes: Nodes) -> None:
             assert (await client.get(PATH, params={"reason": "scheduler_behind"}))["items"] == [slow]
         assert [each.job for each in await app.monitoring.missed_runs(reason="no_scheduler")] == ["tick"]
         with pytest.raises(
-            InvalidValue, match=r"reason: 'late' is not valid; allowed: 'no_scheduler' or 'scheduler_behind'"
+            InvalidValue,
+            match=r"reason: 'late' is not valid; allowed: 'no_scheduler', 'scheduler_behind' or 'no_worker'",
         ):
             await app.monitoring.missed_runs(reason="late")
     finally:
@@ -112,7 +113,7 @@ async def test_pages_go_on_from_their_cursor_and_filters_combine(nodes: Nodes) -
         assert counts(await client.get(PATH, params={**times, "job": "tick"})) == [11, 10]
         assert (await client.get(PATH, params={"job": "unheard-of"}))["items"] == []
         error = await client.refused(400, "GET", f"{PATH}?reason=late")
-        assert "'no_scheduler' or 'scheduler_behind'" in error["details"][0]["message"]
+        assert "'no_scheduler', 'scheduler_behind' or 'no_worker'" in error["details"][0]["message"]
         error = await client.refused(400, "GET", f"{PATH}?since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z")
         assert error["details"][0]["field"] == "until"
     await app.close()

@@ -196,7 +196,8 @@ class OutsideHours(msgspec.Struct, Generic[T], frozen=True):
 class Missed(msgspec.Struct, Generic[T], frozen=True):
     """Ticks whose time and grace are over although no scheduler materialised them. A watcher reports them once.
 
-    `exact` is false when there were too many to count; `schedulers` is the number of live schedulers.
+    `exact` is false when there were too many to count; `schedulers` is the number of live schedulers. With `waiting` no
+    tick was missed: `count` executions wait, the oldest has been due since `first`, and no worker takes them.
     """
 
     job: str
@@ -205,6 +206,7 @@ class Missed(msgspec.Struct, Generic[T], frozen=True):
     count: int
     exact: bool
     schedulers: int
+    waiting: bool = False
 
 
 class BackfillBegan(msgspec.Struct, Generic[B], frozen=True):

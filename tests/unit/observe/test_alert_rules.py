@@ -46,6 +46,8 @@ def test_thresholds_follow_from_timeout_history_and_schedule() -> None:
     assert "> 65 or" in rule("JobMissedSchedule", job()).expr
     assert "> 905 or" in rule("JobMissedSchedule", job(grace="15m")).expr
     assert "> 15 or" in rule("JobMissedSchedule", job(cron=None, trigger=every(seconds=10))).expr
+    assert "> 65 unless" in rule("JobWorkWaiting", job()).expr
+    assert "> 305 unless" in rule("JobWorkWaiting", job(cron=None)).expr
     assert rule("JobMissedSchedule", job()).severity == "critical"
     assert "[5m]" in rule("JobExecutionFailed", job(cron="* * * * *")).expr
     assert "[1d]" in rule("JobExecutionFailed", job()).expr
@@ -57,7 +59,10 @@ def test_thresholds_follow_from_timeout_history_and_schedule() -> None:
 @pytest.mark.req("OBS-5")
 def test_a_job_on_demand_misses_nothing() -> None:
     alerts = {each.alert for each in job_rules(job(cron=None), QUICK, NOW)}
-    assert alerts == {"JobExecutionFailed", "JobRunningTooLong", "JobDurationAnomaly", "JobSuccessRateLow"}
+    assert alerts == {
+        *("JobExecutionFailed", "JobRunningTooLong", "JobWorkWaiting"),
+        *("JobDurationAnomaly", "JobSuccessRateLow"),
+    }
 
 
 def series(name: str, values: str, labels: str = JOB) -> dict[str, str]:
@@ -91,6 +96,7 @@ def durations(job_name: str, *took: float) -> list[dict[str, str]]:
 
 
 NEXT, OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
+WAITING, RUNNING = "job_oldest_waiting_timestamp_seconds", "job_currently_running"
 INFO = ("mainspring_info", '{instance="a",version="1"}')
 ALIVE, GONE = series(INFO[0], "1x240", INFO[1]), series(INFO[0], "1x8 stale", INFO[1])
 
@@ -109,6 +115,10 @@ CASES: list[tuple[str, bool, int, list[dict[str, str]]]] = [
     ("JobMissedSchedule", True, 15, [series(NEXT, "600x8 stale"), GONE]),  # nobody is scraped any more
     ("JobMissedSchedule", False, 10, [series(NEXT, "600x8 stale"), GONE]),
     ("JobMissedSchedule", False, 15, [series(NEXT, "600x8 stale"), ALIVE, READ]),  # the job was removed
+    ("JobWorkWaiting", True, 3, [series(WAITING, "60x60"), series(RUNNING, "0x60"), READ]),
+    ("JobWorkWaiting", False, 2, [series(WAITING, "60x60"), series(RUNNING, "0x60"), READ]),
+    ("JobWorkWaiting", False, 10, [series(WAITING, "0x240"), series(RUNNING, "0x240"), READ]),
+    ("JobWorkWaiting", False, 10, [series(WAITING, "60x240"), series(RUNNING, "1x240"), READ]),  # behind another run
     ("JobDurationAnomaly", True, 5, durations("daily", 2)),
     ("JobDurationAnomaly", False, 5, durations("daily", 0.005)),
     ("JobSuccessRateLow", True, 10, totals("0+1x240", "0+1x240")),
@@ -147,6 +157,56 @@ def test_each_alert_fires_when_it_should_and_is_silent_otherwise(tmp_path: Path)
     file = tmp_path / "tests.yml"
     file.write_text(json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": tests}))
     assert promtool("check", "rules", str(rules)) == "ok"
+    assert promtool("test", "rules", str(file)) == "ok"
+
+
+@pytest.mark.req("OBS-5")
+def test_a_total_outage_fires_within_the_threshold_and_never_stops_firing(tmp_path: Path) -> None:
+    """Every second from the last scrape on, with a job that was late before (allowed: 65 s), one that was on time, and
+    one that runs every second (allowed: 6 s, and 30 s without any process)."""
+    often = job("often", cron=None, trigger=every(seconds=1))
+    rules = tmp_path / "rules.yml"
+    rules.write_text(rules_file([(job(), QUICK), (job("later"), QUICK), (often, QUICK)], NOW))
+    scraped = [
+        series(NEXT, "40x120 stale"),
+        series(NEXT, "200x120 stale", '{instance="a",job_name="later"}'),
+        series(NEXT, "1+1x120 stale", '{instance="a",job_name="often"}'),
+        series(INFO[0], "1x120 stale", INFO[1]),
+        series("mainspring_read_timestamp_seconds", "0+1x120 stale", '{instance="a"}'),
+    ]  # the processes end after 120 s
+    firing = {"daily": range(106, 400), "later": range(266, 400), "often": range(152, 400)}
+
+    def at(second: int) -> dict[str, Any]:
+        names = [name for name, seconds in firing.items() if second in seconds]
+        return {
+            "expr": 'count by (job_name) (ALERTS{alertname="JobMissedSchedule",alertstate="firing"})',
+            "eval_time": f"{second}s",
+            "exp_samples": [{"labels": f'{{job_name="{name}"}}', "value": 1} for name in names],
+        }
+
+    tests = {"interval": "1s", "input_series": scraped, "promql_expr_test": [at(second) for second in range(90, 400)]}
+    file = tmp_path / "tests.yml"
+    file.write_text(json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "1s", "tests": [tests]}))
+    assert promtool("test", "rules", str(file)) == "ok"
+
+
+@pytest.mark.req("OBS-5")
+def test_one_failed_scrape_is_no_outage(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(rules_file([(job("often", cron=None, trigger=every(seconds=1)), QUICK)], NOW))
+    scraped = [
+        series(NEXT, "1+15x4 stale 76+15x8", '{instance="a",job_name="often"}'),
+        series(INFO[0], "1x4 stale 1x8", INFO[1]),
+        series("mainspring_read_timestamp_seconds", "0+15x4 stale 75+15x8", '{instance="a"}'),
+    ]
+    never = {
+        "expr": 'count(max_over_time(ALERTS{alertname="JobMissedSchedule",alertstate="firing"}[5m]))',
+        "eval_time": "2m",
+        "exp_samples": [],
+    }
+    tests = {"interval": "15s", "input_series": scraped, "promql_expr_test": [never]}
+    file = tmp_path / "tests.yml"
+    file.write_text(json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "1s", "tests": [tests]}))
     assert promtool("test", "rules", str(file)) == "ok"
 
 

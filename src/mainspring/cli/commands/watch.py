@@ -42,7 +42,8 @@ _log = logging.getLogger("mainspring.watch")
 )
 @client_options
 def watch(session: ClientSession, once: bool, history: bool, interval: str, **filters: str | None) -> int:
-    """Report scheduled runs whose time and grace are over although no scheduler started them.
+    """Report scheduled runs whose time and grace are over although no scheduler started them, and work that no worker
+    takes.
 
     It needs no scheduler: run it as a process of its own, on another machine. Each missed run is reported once, as a
     log line and an event, however many watchers there are. The exit code is 1 if a job was late at the last look, or
@@ -94,6 +95,7 @@ def late_shape(one: LateJob) -> dict[str, Any]:
         "last_missed": instant_text(one.last_at),
         "count": one.count,
         "exact": one.exact,
+        "waiting": one.waiting,
     }
 
 
@@ -103,6 +105,7 @@ _COLUMNS = [
     Column("LAST", lambda runs: moment(runs.last_at)),
     Column("RUNS", lambda runs: f"{runs.count}{'' if runs.exact else '+'}"),
 ]
+_LATE = [*_COLUMNS, Column("WHY", lambda late: "no worker takes it" if late.waiting else "no scheduler started it")]
 _HISTORY = [
     *_COLUMNS,
     Column("REASON", lambda runs: runs.reason or "-"),
@@ -112,7 +115,7 @@ _HISTORY = [
 
 def _print(found: Sequence[LateJob]) -> None:
     if found:
-        print_table(_COLUMNS, found)
+        print_table(_LATE, found)
     else:
         click.echo("No job is late.")
 

@@ -23,8 +23,9 @@ KIND: Literal["expected"] = "expected"
 LOOKED_AT = 10_000
 """Entries that one page reads."""
 
-MissedReason: TypeAlias = Literal["no_scheduler", "scheduler_behind"]
-"""No scheduler was alive when the runs were reported; or one was, and had not materialised them."""
+MissedReason: TypeAlias = Literal["no_scheduler", "scheduler_behind", "no_worker"]
+"""No scheduler was alive when the runs were reported; or one was, and had not materialised them; or they waited, and no
+worker took them."""
 REASONS: tuple[str, ...] = get_args(MissedReason)
 
 _END_OF_TIME = 10**18 - 1
@@ -41,6 +42,7 @@ class MissedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     at: Micros
     exact: bool = True
     schedulers: int | None = None
+    waiting: bool = False
     confirmed: bool = True
     last_before: Micros | None = None
     count_before: int = 0
@@ -51,6 +53,8 @@ class MissedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def reason(self) -> MissedReason | None:
+        if self.waiting:
+            return "no_worker"
         if self.schedulers is None:
             return None
         return "scheduler_behind" if self.schedulers else "no_scheduler"

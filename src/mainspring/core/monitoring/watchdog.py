@@ -1,9 +1,11 @@
-"""Notices ticks whose time and grace are over although no scheduler materialised them.
+"""Notices ticks whose time and grace are over although no scheduler materialised them, and work that is due although no
+worker takes it.
 
 A scheduler that comes back records the ticks it missed. While there is none, the watchdog reads the jobs that are due
 by the store's clock and judges them by the scheduler's own rules. Each stretch of missed ticks becomes an entry of the
 ledger (`missed_runs`), written by compare-and-set, so that each tick is reported once, however many watchers there are.
-An entry is confirmed after its event was emitted; if its watcher dies in between, another one reports it again.
+An entry is confirmed after its event was emitted; if its watcher dies in between, another one reports it again. Work
+that waits is entered in the same way, under the time at which its oldest execution was due.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ import msgspec
 
 from ...model.calendars.calendar import Calendar
 from ...model.events import Missed
+from ...model.execution import State
 from ...model.job import Job
 from ...model.store.entries import Entry, EntryWrite
+from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ..expiry import EntryExpiry
 from ..jobs.calendars import Calendars
@@ -25,17 +29,21 @@ from ..ports import Clock, Store
 from ..queries.queries import Queries
 from ..rules.opening_hours import open_ticks
 from ..rules.ticks import grace, ticks_due
+from .metrics import oldest_waiting
 from .missed_runs import KIND, MissedEntry, MissedLedger, decode, encode, entry_key
 
 MOST = 10_000
 """The most jobs that one check reads, longest overdue first."""
 KEPT_FOR = 30 * 86_400.0
+WAIT_ON_DEMAND = 300.0
+"""Seconds that work of a job without a schedule may wait; that of others as long as their ticks may be late."""
+_PENDING = frozenset({State.PENDING})
 UNCONFIRMED_FOR = 10 * SECOND
 """How long an entry may stay unconfirmed before another watcher reports it again."""
 
 
 class Late(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that should have run, and its missed ticks."""
+    """A job that should have run, and its missed ticks; or with `waiting`, since when its work has been due."""
 
     job: str
     id: str
@@ -43,23 +51,26 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
     last: Micros
     count: int
     exact: bool = True
+    waiting: bool = False
 
     @property
     def key(self) -> str:
-        return entry_key(self.id, self.first)
+        return entry_key(f"{self.id}:waiting" if self.waiting else self.id, self.first)
 
     def view(self) -> LateJob:
-        return LateJob(self.job, to_datetime(self.first), to_datetime(self.last), self.count, self.exact)
+        return LateJob(self.job, to_datetime(self.first), to_datetime(self.last), self.count, self.exact, self.waiting)
 
 
 class LateJob(msgspec.Struct, frozen=True):
-    """A job that should have run, and its missed ticks. `exact` is false when there were too many to count."""
+    """A job that should have run, and its missed ticks. `exact` is false when there were too many to count. With
+    `waiting` no tick was missed: `count` executions wait, the oldest has been due since `first_at`, and none runs."""
 
     job: str
     first_at: datetime
     last_at: datetime
     count: int
     exact: bool
+    waiting: bool = False
 
 
 class Watchdog:
@@ -74,10 +85,26 @@ class Watchdog:
         calendars = await self._calendars.of(page.jobs)
         judged = one_by_one("watch", page.jobs, lambda job: late(job, page.now, calendars), self._emit)
         found = [(job, each) for job, each in judged if each is not None]
+        found += await self._waiting(page.now)
         if found:
             await self._report(found, page.now)
         await self._expiry.now_and_then()
         return [each.view() for _, each in found]
+
+    async def _waiting(self, now: Micros) -> list[tuple[Job, Late]]:
+        """The jobs of which something has been due for too long while nothing of them runs."""
+        idle = {id: counts for id, counts in (await self._store.live_counts()).items() if not counts.running}
+        since = await oldest_waiting(self._store, idle, now) if any(counts.pending for counts in idle.values()) else {}
+        due = {id: at for id, at in since.items() if at is not None and id in idle}
+        names = [
+            row.job for id in due for row in await self._store.find(ExecutionQuery(job_id=id, states=_PENDING, limit=1))
+        ]
+        jobs = {job.id: job for job in await self._store.jobs(names)} if names else {}
+        waits = [(jobs[id], at) for id, at in due.items() if id in jobs and _waits_too_long(jobs[id], at, now)]
+        return [
+            (job, Late(job=job.name, id=job.id, first=at, last=at, count=idle[job.id].pending, waiting=True))
+            for job, at in waits
+        ]
 
     async def _report(self, found: Sequence[tuple[Job, Late]], now: Micros) -> None:
         keys = [late.key for _, late in found]
@@ -123,6 +150,14 @@ def late(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> Late | Non
     )
 
 
+def _waits_too_long(job: Job, since: Micros, now: Micros) -> bool:
+    if job.paused is not None or job.cancelled is not None:
+        return False
+    trigger = job.plan
+    allowed = seconds_to_micros(WAIT_ON_DEMAND) if trigger is None else grace(job, trigger, since)
+    return now - since > allowed
+
+
 def _moved(job: Job, to: Micros, now: Micros) -> tuple[Micros, Micros, int, bool] | None:
     assert job.plan is not None, "only jobs with a trigger have occurrences"
     return (to, to, 1, True) if now - to > grace(job, job.plan, to) else None
@@ -138,6 +173,8 @@ def _happens(job: Job, calendars: Mapping[str, Calendar]) -> bool:
 def _event(job: Job, late: Late, entry: MissedEntry, schedulers: int) -> Missed[Micros]:
     """What is new since the last confirmed report."""
     last, count = entry.reported()
+    if late.waiting:
+        return Missed(late.job, late.first, late.last, late.count, late.exact, schedulers, waiting=True)
     if last is None:
         return Missed(late.job, late.first, late.last, late.count, late.exact, schedulers)
     after = None if job.plan is None else job.plan.next_after(to_datetime(last))
@@ -161,6 +198,7 @@ def _unconfirmed(late: Late, entry: Entry | None, schedulers: int, now: Micros) 
         at=now,
         exact=late.exact,
         schedulers=schedulers,
+        waiting=late.waiting,
         confirmed=False,
         last_before=last,
         count_before=count,

@@ -194,9 +194,13 @@ class LogLines:
             self._line(WARNING, "job_retry", fields, error=error, reason="worker_lost", retry_in=event.retry_in)
 
     def _missed(self, event: Missed[Micros]) -> None:
+        if event.waiting:
+            since = to_datetime(event.first).isoformat()
+            return self._line(ERROR, "job_waiting", {"job": event.job}, waiting=event.count, since=since)
         times = {"from": to_datetime(event.first).isoformat(), "to": to_datetime(event.last).isoformat()}
         fields = {"job": event.job, "missed_count": event.count, **{f"missed_{key}": at for key, at in times.items()}}
         self._line(ERROR, "job_missed", fields, exact=None if event.exact else False, schedulers=event.schedulers)
+        return None
 
     def _backfill_began(self, backfill: BackfillRow) -> None:
         fields = {"job": backfill.job, "backfill_id": backfill.id, "windows": backfill.total, "order": backfill.order}

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ...core.monitoring.watchdog import WAIT_ON_DEMAND
 from ...core.rules.ticks import grace
 from ...model.job import Job
 from ...model.time.instants import SECOND, Micros, to_datetime
@@ -25,10 +26,13 @@ LEAST_RUNS = 5
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 USUAL_PERIOD = 900.0
 """Assumed for a job without a schedule."""
+UNSEEN = 30.0
+"""Seconds without any process after which a job that is allowed to be less late has missed its schedule."""
 
 _TOTAL, _DURATION = "job_execution_total", "job_execution_duration_seconds"
 _READ = "mainspring_read_timestamp_seconds"
 _NEXT, _OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
+_WAITING, _RUNNING = "job_oldest_waiting_timestamp_seconds", "job_currently_running"
 
 
 class RecentDurations(msgspec.Struct, frozen=True):
@@ -66,7 +70,7 @@ def job_rules(job: Job, history: RecentDurations, now: Micros, slack: float = SL
     rules = [_failed(job, period), _too_long(job, history, period, slack)]
     if job.trigger is not None:
         rules.append(_missed(job, now, slack))
-    return [*rules, _anomaly(job, history, period), _success_rate(job, period)]
+    return [*rules, _waiting(job, now, slack), _anomaly(job, history, period), _success_rate(job, period)]
 
 
 def common_rules() -> list[AlertRule]:
@@ -131,20 +135,50 @@ def _too_long(job: Job, history: RecentDurations, period: float, slack: float) -
 
 
 def _missed(job: Job, now: Micros, slack: float) -> AlertRule:
-    """A scraped process exposes when the next run is due. If no process is scraped, the last known value counts."""
-    trigger, plan = job.trigger, job.plan
+    """A scraped process exposes when the next run is due. While no process is scraped, the last known value counts, and
+    time goes on.
+
+    A scrape that fails ends every series at once, so a single one must not look like an outage of a job that runs
+    every few seconds: such a job has to be unseen for a while, unless it was late already when it was last seen."""
+    trigger = job.trigger
     assert trigger is not None, "asked of jobs with a schedule"
-    allowed = grace(job, plan or trigger, job.next_run or now) / SECOND + slack
-    last_known = f"time() - max by (job_name) (last_over_time({_NEXT}{_of(job)}[1d]) > 0)"
-    no_process = "unless on () count(last_over_time(mainspring_info[2m]))"
+    allowed = _allowed(job, now, slack)
+    limit, last_known = _number(allowed), f"time() - max by (job_name) (last_over_time({_NEXT}{_of(job)}[1d]) > 0)"
+    if allowed >= UNSEEN:
+        overdue = f"{last_known} > {limit}"
+    else:
+        late_then = f"{_age(_NEXT, job, '[1d]')} > {limit}"
+        overdue = f"({last_known} > {_number(UNSEEN)} or {last_known} > {limit} and on (job_name) {late_then})"
     return AlertRule(
         alert="JobMissedSchedule",
-        expr=f"{_age(_NEXT, job)} > {_number(allowed)} or ({last_known} > {_number(allowed)} {no_process})",
+        expr=f"{_age(_NEXT, job)} > {limit} or ({overdue} unless on () count(mainspring_info))",
         severity="critical",
         summary=f"Job {job.name} has missed its schedule",
         description=f"It should have run {{{{ $value | humanizeDuration }}}} ago ({trigger.describe()}); "
         f"{_text(allowed)} are allowed. Is a scheduler running?",
     )
+
+
+def _waiting(job: Job, now: Micros, slack: float) -> AlertRule:
+    """Its ticks are planned and its work is queued, but nobody takes it. While something of it runs, the rest may be
+    waiting for that."""
+    allowed = _allowed(job, now, slack) if job.trigger is not None else WAIT_ON_DEMAND + slack
+    return AlertRule(
+        alert="JobWorkWaiting",
+        expr=f"{_age(_WAITING, job)} > {_number(allowed)} "
+        f"unless on (job_name) max by (job_name) ({_RUNNING}{_of(job)}) > 0",
+        severity="critical",
+        summary=f"Work of job {job.name} waits and no worker takes it",
+        description=f"Its oldest execution has been due for {{{{ $value | humanizeDuration }}}}; {_text(allowed)} are "
+        f"allowed, and none runs. Does a worker run its handler {job.spec.handler} and its queue {job.spec.queue}?",
+    )
+
+
+def _allowed(job: Job, now: Micros, slack: float) -> float:
+    """How many seconds a run of a job with a schedule may be late."""
+    plan = job.plan or job.trigger
+    assert plan is not None, "asked of jobs with a schedule"
+    return grace(job, plan, job.next_run or now) / SECOND + slack
 
 
 def _anomaly(job: Job, history: RecentDurations, period: float) -> AlertRule:
@@ -200,9 +234,13 @@ def _of(job: Job, matches: str = "=", **labels: str) -> str:
     return f'{{job_name="{escaped(job.name)}"{more}}}'
 
 
-def _age(metric: str, job: Job) -> str:
-    """How long ago that instant was when it was read: the smallest value of all processes."""
-    return f"min by (job_name) ({_READ} - on (job, instance) group_right () ({metric}{_of(job)} > 0))"
+def _age(metric: str, job: Job, last_within: str = "") -> str:
+    """How long ago that instant was when it was read: the smallest value of all processes. `last_within` is a range in
+    which the last known values count, such as `[1d]`."""
+    read, instant = _READ, f"{metric}{_of(job)}"
+    if last_within:
+        read, instant = f"last_over_time({read}{last_within})", f"last_over_time({instant}{last_within})"
+    return f"min by (job_name) ({read} - on (job, instance) group_right () ({instant} > 0))"
 
 
 def _quantile(job: Job, since: str) -> str:

@@ -118,7 +118,7 @@ class ProcessCounts:
         self, event: Skipped[ExecutionRow] | Rescued[ExecutionRow] | Fenced[ExecutionRow] | Missed[Micros]
     ) -> None:
         if isinstance(event, Missed):
-            (self.jobs.get(event.job) or self._new(event.job)).missed += event.count
+            (self.jobs.get(event.job) or self._new(event.job)).missed += 0 if event.waiting else event.count
             return
         name = event.execution.job
         counts = self.jobs.get(name) or self._new(name)

@@ -62,7 +62,7 @@ class StatsD:
                 return [*counted, took] if event.tried else counted
             case Ticked():
                 return [self._line(event.execution.job, "late", f"{event.late_ms:.3f}|ms")]
-            case Missed():
+            case Missed(waiting=False):
                 return [self._line(event.job, "missed", f"{event.count}|c")]
             case Rescued():
                 ending = "retried" if event.state is State.PENDING else event.state.value

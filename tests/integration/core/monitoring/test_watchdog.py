@@ -162,3 +162,36 @@ async def test_a_paused_job_is_not_late_and_a_moved_run_may_be(memory_nodes: Nod
         assert await app.monitoring.late() == []
     finally:
         await app.close()
+
+
+@pytest.mark.req("OBS-6")
+async def test_work_that_no_worker_takes_is_told_once_although_ticks_are_planned(nodes: Nodes) -> None:
+    absent = Absent(nodes)
+    (scheduler, _), (watcher, heard) = absent.app(), absent.app()
+    try:
+        await scheduler.start(roles=["scheduler"])
+        absent.clock.advance("10m")
+        await until(lambda: scheduler.executions(job="tick"), "the tick is planned")
+        assert await watcher.monitoring.late() == []
+        absent.clock.advance("61s")
+        (late,) = await watcher.monitoring.late()
+        assert (late.job, late.first_at, late.count, late.waiting) == ("tick", at(minutes=10), 1, True)
+        assert await watcher.monitoring.late() == [late]
+        (event,) = heard.of(Missed)
+        assert event == Missed("tick", at(minutes=10), at(minutes=10), 1, True, 1, waiting=True)
+        (runs,) = await watcher.monitoring.missed_runs()
+        assert (runs.job, runs.reason) == ("tick", "no_worker")
+
+        await watcher.pause("tick")
+        assert await watcher.monitoring.late() == []
+        await watcher.resume("tick")
+        await watcher.start(roles=["worker"])
+        await until(lambda: _done(watcher), "a worker takes it")
+        assert await watcher.monitoring.late() == []
+    finally:
+        await scheduler.close()
+        await watcher.close()
+
+
+async def _done(app: Mainspring) -> bool:
+    return all(each.state == "completed" for each in await app.executions(job="tick"))
