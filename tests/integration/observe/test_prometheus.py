@@ -131,7 +131,7 @@ async def test_totals_are_the_stores_and_the_exported_rules_fire(tmp_path: Path)
                 unseen = "max_over_time((count(up == 1) or vector(0))[8s:1s])"
                 await until(lambda: prometheus.query(unseen)[0]["value"][1] == "0", "no process is scraped", DEADLINE)
                 firing = 'ALERTS{alertname="JobMissedSchedule",job_name="every-second",alertstate="firing"}'
-                always = prometheus.query(f"min_over_time((count({firing}) or vector(0))[10s:1s])")
+                always = prometheus.query(f"min_over_time((count({firing}) or vector(0))[8s:1s])")
                 assert always[0]["value"][1] == "1", "it goes on firing"
         finally:
             await app.close()

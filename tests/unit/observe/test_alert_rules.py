@@ -162,19 +162,24 @@ def test_each_alert_fires_when_it_should_and_is_silent_otherwise(tmp_path: Path)
 
 @pytest.mark.req("OBS-5")
 def test_a_total_outage_fires_within_the_threshold_and_never_stops_firing(tmp_path: Path) -> None:
-    """Every second from the last scrape on, with a job that was late before (allowed: 65 s), one that was on time, and
-    one that runs every second (allowed: 6 s, and 30 s without any process)."""
+    """Every second, with a job that was late before (allowed: 65 s), one that was on time, and two that run each second
+    (allowed: 6 s, and 30 s without any process), of which one was late before."""
     often = job("often", cron=None, trigger=every(seconds=1))
     rules = tmp_path / "rules.yml"
-    rules.write_text(rules_file([(job(), QUICK), (job("later"), QUICK), (often, QUICK)], NOW))
+    stuck = job("stuck", cron=None, trigger=every(seconds=1))
+    rules.write_text(rules_file([(job(), QUICK), (job("later"), QUICK), (often, QUICK), (stuck, QUICK)], NOW))
     scraped = [
         series(NEXT, "40x120 stale"),
         series(NEXT, "200x120 stale", '{instance="a",job_name="later"}'),
         series(NEXT, "1+1x120 stale", '{instance="a",job_name="often"}'),
+        series(NEXT, "1+1x50 51x69 stale", '{instance="a",job_name="stuck"}'),
+        series(NEXT, "1+1x40 stale", '{instance="b",job_name="stuck"}'),
         series(INFO[0], "1x120 stale", INFO[1]),
         series("mainspring_read_timestamp_seconds", "0+1x120 stale", '{instance="a"}'),
-    ]  # the processes end after 120 s
+        series("mainspring_read_timestamp_seconds", "0+1x40 stale", '{instance="b"}'),
+    ]  # process b, the scheduler, ends after 40 s, and the last process after 120 s
     firing = {"daily": range(106, 400), "later": range(266, 400), "often": range(152, 400)}
+    firing["stuck"] = range(58, 400)
 
     def at(second: int) -> dict[str, Any]:
         names = [name for name, seconds in firing.items() if second in seconds]

@@ -147,7 +147,7 @@ def _missed(job: Job, now: Micros, slack: float) -> AlertRule:
     if allowed >= UNSEEN:
         overdue = f"{last_known} > {limit}"
     else:
-        late_then = f"{_age(_NEXT, job, '[1d]')} > {limit}"
+        late_then = f"{_last_age(_NEXT, job)} > {limit}"
         overdue = f"({last_known} > {_number(UNSEEN)} or {last_known} > {limit} and on (job_name) {late_then})"
     return AlertRule(
         alert="JobMissedSchedule",
@@ -234,13 +234,16 @@ def _of(job: Job, matches: str = "=", **labels: str) -> str:
     return f'{{job_name="{escaped(job.name)}"{more}}}'
 
 
-def _age(metric: str, job: Job, last_within: str = "") -> str:
-    """How long ago that instant was when it was read: the smallest value of all processes. `last_within` is a range in
-    which the last known values count, such as `[1d]`."""
-    read, instant = _READ, f"{metric}{_of(job)}"
-    if last_within:
-        read, instant = f"last_over_time({read}{last_within})", f"last_over_time({instant}{last_within})"
-    return f"min by (job_name) ({read} - on (job, instance) group_right () ({instant} > 0))"
+def _age(metric: str, job: Job) -> str:
+    """How long ago that instant was when it was read: the smallest value of all processes."""
+    return f"min by (job_name) ({_READ} - on (job, instance) group_right () ({metric}{_of(job)} > 0))"
+
+
+def _last_age(metric: str, job: Job) -> str:
+    """The same when it was last read, within a day: the largest value, because processes that ended before may have
+    been on time."""
+    read, instant = f"last_over_time({_READ}[1d])", f"last_over_time({metric}{_of(job)}[1d])"
+    return f"max by (job_name) ({read} - on (job, instance) group_right () ({instant} > 0))"
 
 
 def _quantile(job: Job, since: str) -> str:
