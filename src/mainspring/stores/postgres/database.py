@@ -35,7 +35,8 @@ _REMEDIES = {
     "42P01": "run `mainspring db migrate`",
     "42883": "run `mainspring db migrate`",
     "42501": "grant the rights, or let an administrator run what `mainspring db sql` prints",
-    "53300": "raise max_connections on the server, or lower pool_size",
+    "53300": "raise max_connections on the server, or lower pool_size in the address: each process takes up to "
+    "pool_size connections and two more",
     "55P03": "find out which transaction holds the key, and end it",
     "57014": "find out what holds it up, or raise statement_timeout",
 }

@@ -1,4 +1,5 @@
-"""Our own pool of connections: opened when needed, up to a limit, and kept.
+"""Our own pool of connections: opened when needed, up to a limit. Two are kept; the others are closed once they have
+been idle for a while.
 
 Every statement runs in a transaction of its own (autocommit) and relies on no state of the session: no setting, no
 lock, and no prepared statement unless the connection is known to be direct. So a pooler in transaction mode works.
@@ -19,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 import psycopg
 from psycopg.rows import tuple_row
 
-from ....model.errors import InvalidValue
+from ....model.errors import InvalidValue, StoreUnavailable
 from ...common.event_loops import PerLoop
 from .wire import Connection as Connection
 from .wire import Row as Row
@@ -28,6 +29,8 @@ from .wire import Wire, hang_up
 Options: TypeAlias = dict[str, Any]
 
 FIRST_ANSWER = 5.0  # seconds the server has for the first answer on a new connection
+IDLE_FOR = 10.0  # seconds until a connection that nobody needs is closed
+KEPT = 2  # idle connections that stay open: with those for heartbeats and LISTEN, an idle process has four
 _UNWANTED_OPTIONS = "unsupported startup parameter"
 
 
@@ -109,7 +112,7 @@ class Connections:
     def __init__(self, make: Callable[[], Awaitable[Connection]], size: int, patience: float) -> None:
         self._make = make
         self._patience = patience
-        self._parts = PerLoop(lambda: _Wires(size), _Wires.close)
+        self._parts = PerLoop(lambda: _Wires(size, patience, self._kept), _Wires.close)
         self._closed = False
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
@@ -128,6 +131,10 @@ class Connections:
         else:
             wires.give_back(wire)
         return rows
+
+    def _kept(self) -> int:
+        """On each loop: the application has one, and one more if it uses the blocking facade."""
+        return max(1, KEPT // len(self._parts.all()))
 
     async def _connect(self, wires: _Wires) -> Wire:
         """If it fails, its slot is free again."""
@@ -166,9 +173,12 @@ class Connections:
 class _Wires:
     """The wires of one event loop: the idle ones, the newest last, and the callers that wait for one."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, patience: float, kept: Callable[[], int]) -> None:
         self._size = self._free = size
+        self._patience, self._kept = patience, kept
         self._idle: list[Wire] = []
+        self._unused = 0  # how many of the first idle ones nobody has needed since the last look
+        self._look: asyncio.TimerHandle | None = None
         self._waiting: deque[asyncio.Future[Wire | None]] = deque()
         self._pid = os.getpid()
 
@@ -177,17 +187,21 @@ class _Wires:
         if not self._idle or not self._free or self._idle[-1].cut or self._pid != os.getpid():
             return None
         self._free -= 1
-        return self._idle.pop()
+        wire = self._idle.pop()
+        self._unused = min(self._unused, len(self._idle))
+        return wire
 
     async def take(self) -> Wire | None:
         """None: a slot is free, and the caller opens a new connection."""
         if self._pid != os.getpid():  # the parent of this process uses those that were inherited
             self._idle, self._waiting, self._free, self._pid = [], deque(), self._size, os.getpid()
+            self._look = None
         if self._free == 0:
             return await self._turn()
         self._free -= 1
         while self._idle:
             wire = self._idle.pop()
+            self._unused = min(self._unused, len(self._idle))
             if not wire.cut:
                 return wire
             wire.close()  # the server has closed it meanwhile
@@ -196,6 +210,7 @@ class _Wires:
     async def _turn(self) -> Wire | None:
         turn: asyncio.Future[Wire | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
+        overdue = turn.get_loop().call_later(self._patience, self._give_up, turn)
         try:
             return await turn
         except asyncio.CancelledError:
@@ -203,11 +218,35 @@ class _Wires:
                 wire = turn.result()
                 self.drop(None) if wire is None else self.give_back(wire)
             raise
+        finally:
+            overdue.cancel()
+
+    def _give_up(self, turn: asyncio.Future[Wire | None]) -> None:
+        if not turn.done():
+            turn.set_exception(
+                StoreUnavailable(
+                    f"all {self._size} connections of this process were in use for {self._patience:.0f} s; find out "
+                    "what takes so long, or raise pool_size in the address (and max_connections on the server accordingly)"
+                )
+            )
 
     def give_back(self, wire: Wire) -> None:
         if not self._passed_on(wire):
             self._idle.append(wire)
             self._free += 1
+            if len(self._idle) > 1 and self._look is None and len(self._idle) > self._kept():
+                self._unused = len(self._idle)
+                self._look = asyncio.get_running_loop().call_later(IDLE_FOR, self._shrink)
+
+    def _shrink(self) -> None:
+        """Close those that nobody has needed since the last look: the first ones, because the last is taken first."""
+        spare = min(self._unused, len(self._idle) - self._kept())
+        for wire in self._idle[: max(0, spare)]:
+            wire.close()
+        del self._idle[: max(0, spare)]
+        self._look, self._unused = None, len(self._idle)
+        if self._unused > self._kept():
+            self._look = asyncio.get_running_loop().call_later(IDLE_FOR, self._shrink)
 
     def drop(self, wire: Wire | None) -> None:
         """Close it; its slot is free for another connection."""
