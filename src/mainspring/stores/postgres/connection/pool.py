@@ -226,7 +226,7 @@ class _Wires:
             turn.set_exception(
                 StoreUnavailable(
                     f"all {self._size} connections of this process were in use for {self._patience:.0f} s; find out "
-                    "what takes so long, or raise pool_size in the address (and max_connections on the server accordingly)"
+                    "what takes so long, or raise pool_size in the address (and max_connections on the server with it)"
                 )
             )
 
