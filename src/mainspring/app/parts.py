@@ -114,6 +114,7 @@ class Parts:
         self.watch = Watchdog(store, self.queries, self.calendars, self.time, emit)
         self.metrics: MetricsServer | None = None
         self.node: Node | None = None
+        self.memory: asyncio.Task[None] | None = None
         self.http: HttpServer | None = None
         self.inline: HeartbeatThread | None = None
         self.opened = False
@@ -196,6 +197,8 @@ class Parts:
         many endings the store has not accepted."""
         servers = [server for server in (self.http, self.metrics) if server is not None]
         node, self.http, self.metrics, self.node = self.node, None, None, None
+        if self.memory is not None:
+            self.memory.cancel()
         stopped = asyncio.gather(*(server.stop() for server in servers))
         unsettled = 0 if node is None else await node.stop(timeout)
         await stopped

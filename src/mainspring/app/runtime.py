@@ -31,6 +31,7 @@ from ..observe.metrics.server import MetricsServer
 from ..observe.pings.pings import Pings
 from ..version import VERSION
 from .adapters import SystemClock, database_of, logger_of, make_store, observers_of, provider_of, resources_of
+from .memory import give_back_memory
 from .parts import Declarations, Parts, node_settings
 from .process import cannot_start, new_event_loop, run_to_end, serve
 from .start_wait import StartWait
@@ -192,6 +193,7 @@ class Runtime:
         await self._serve_metrics(parts)
         with parts.outside():
             parts.node = await self._started_node(parts)
+            parts.memory = asyncio.create_task(give_back_memory(), name="mainspring-memory")
             if parts.http is not None:
                 await parts.http.start()
 

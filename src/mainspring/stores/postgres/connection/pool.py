@@ -234,19 +234,24 @@ class _Wires:
         if not self._passed_on(wire):
             self._idle.append(wire)
             self._free += 1
-            if len(self._idle) > 1 and self._look is None and len(self._idle) > self._kept():
-                self._unused = len(self._idle)
-                self._look = asyncio.get_running_loop().call_later(IDLE_FOR, self._shrink)
+            if self._look is None and (wire.swollen or (len(self._idle) > 1 and len(self._idle) > self._kept())):
+                self._look_later()
+
+    def _look_later(self) -> None:
+        self._unused = len(self._idle)
+        self._look = asyncio.get_running_loop().call_later(IDLE_FOR, self._shrink)
 
     def _shrink(self) -> None:
-        """Close those that nobody has needed since the last look: the first ones, because the last is taken first."""
-        spare = min(self._unused, len(self._idle) - self._kept())
-        for wire in self._idle[: max(0, spare)]:
+        """Close those that nobody has needed since the last look: the first ones, because the last is taken first. And
+        those that keep much memory."""
+        spare = max(0, min(self._unused, len(self._idle) - self._kept()))
+        closed = [wire for at, wire in enumerate(self._idle) if at < spare or wire.swollen]
+        self._idle = [wire for wire in self._idle if wire not in closed]
+        for wire in closed:
             wire.close()
-        del self._idle[: max(0, spare)]
-        self._look, self._unused = None, len(self._idle)
-        if self._unused > self._kept():
-            self._look = asyncio.get_running_loop().call_later(IDLE_FOR, self._shrink)
+        self._look = None
+        if len(self._idle) > self._kept():
+            self._look_later()
 
     def drop(self, wire: Wire | None) -> None:
         """Close it; its slot is free for another connection."""

@@ -27,6 +27,8 @@ PREPARED_AT_MOST = 100  # per connection; searches have many forms, and further 
 CHECK_INTERVAL = 0.25
 """Seconds after which a wire that waits checks its socket itself. uvloop stops watching a socket that was reset, and
 reports it only once, while earlier input may still be unread: a statement that waits for more would never end."""
+LARGE = 256 * 1024
+"""libpq never shrinks its buffers: a connection that has carried a larger text than this is not kept for long."""
 _FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE, ExecStatus.EMPTY_QUERY)
 
 
@@ -42,6 +44,7 @@ class Wire:
         self._loop = asyncio.get_running_loop()
         self._socket = self._pg.socket
         self.cut = False  # the server has closed the connection
+        self.swollen = False  # it has carried a large text, and keeps the memory for it
         self._watch_stopped = False
         self._prepared: dict[str, bytes] = {}
         self._waiting: asyncio.Future[None] | None = None
@@ -80,7 +83,11 @@ class Wire:
         if not result.ntuples:
             return []
         self._transformer.set_pgresult(result)
-        return self._transformer.load_rows(0, result.ntuples, tuple)
+        rows = self._transformer.load_rows(0, result.ntuples, tuple)
+        if any(isinstance(value, str) and len(value) > LARGE for value in rows[0]):
+            self.swollen, self._results = True, []
+            self._transformer.set_pgresult(None)
+        return rows
 
     async def _prepare(self, text: str) -> bytes:
         name = b"mainspring_%d" % len(self._prepared)
@@ -137,6 +144,8 @@ class Wire:
         for data in given:
             if data is not None and b"\x00" in data:
                 raise errors.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+            if data is not None and len(data) > LARGE:
+                self.swollen = True
         return given
 
     def _answer(self) -> asyncio.Future[None]:

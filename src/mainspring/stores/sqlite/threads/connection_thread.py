@@ -62,6 +62,32 @@ class Hold:
             self._changed.notify_all()
 
 
+class PageCache:
+    """Gives the memory of a connection's page cache back when hardly anybody needs it. Large payloads fill it."""
+
+    LOOK, QUIET, USED = 2.0, 20, 100
+    """Seconds between two looks; the most calls in that time that count as quiet; how many calls may fill a cache."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._calls = self._recent = 0
+        self._looked = time.monotonic()
+
+    @property
+    def wait(self) -> float | None:
+        """Seconds until the next look, if there is anything to give back."""
+        return self.LOOK if self._calls >= self.USED else None
+
+    def count(self, calls: int) -> None:
+        self._calls, self._recent = self._calls + calls, self._recent + calls
+        if self._calls < self.USED or time.monotonic() - self._looked < self.LOOK:
+            return
+        if self._recent <= self.QUIET:
+            self._connection.execute("PRAGMA shrink_memory")
+            self._calls = 0
+        self._recent, self._looked = 0, time.monotonic()
+
+
 class Forking(Exception):
     """Waiting for a lock was cut short, because the connection has to be closed for a fork."""
 
@@ -119,9 +145,11 @@ class ConnectionThread:
 
     def _serve_all(self, connection: sqlite3.Connection) -> bool:
         """Until a fork is near (True) or the store is closed."""
-        while self.mailbox.wait(self._idle_wait()):
+        cache = PageCache(connection)
+        while self.mailbox.wait(_earliest(self._idle_wait(), cache.wait)):
             if self._hold.asked:
                 return True
+            cache.count(len(self.mailbox))
             self._serve(connection)
         return False
 
@@ -184,6 +212,10 @@ class ConnectionThread:
 
     def _serve(self, connection: sqlite3.Connection) -> None:
         raise NotImplementedError
+
+
+def _earliest(*waits: float | None) -> float | None:
+    return min((wait for wait in waits if wait is not None), default=None)
 
 
 # --- forks ----------------------------------------------------------------------------------------------------------

@@ -145,6 +145,7 @@ class Writer(ConnectionThread):
             return None
         for step in tx.after_commit:
             step()
+        tx.after_commit.clear()  # the steps refer to the transaction: a cycle would keep the rows of a claim for long
         return tx.topics
 
     def _one_by_one(self, connection: sqlite3.Connection, calls: list[ThreadCall[Any]]) -> set[Topic]:
