@@ -172,6 +172,7 @@ async def test_a_parent_shows_how_many_of_its_tenants_succeeded(kind: str, tmp_p
         tried = AttemptRecord(1, "w1", 1, 2, "fanned_out")
         await ground.store.exchange([change(row, State.WAITING, 5, attempt=tried) for row in claimed], None)
         await ground.store.add([execution(tenant=name, parent_id=waits.id) for name in "abc"])
+        await ground.store.add([execution(tenant="d", parent_id=waits.id, state=State.SKIPPED, finished=1)])
         good, bad = (await ground.store.exchange([], claim(limit=2))).claimed
         counts = '{"total":9,"success":7,"failed":2}'
         [token] = [row.token for row in claimed if row.id == ended.id]
@@ -181,7 +182,7 @@ async def test_a_parent_shows_how_many_of_its_tenants_succeeded(kind: str, tmp_p
         await ground.store.add([child])
         rows = ground.ask(f"SELECT execution_id, {columns} FROM {ground.view('job_executions')} WHERE tenant IS NULL")
         shown = {str(row.pop("execution_id")): tuple(row.values()) for row in rows}
-        assert shown == {waits.id: (3, 1, 1, "w1"), ended.id: (9, 7, 2, "w1"), child.id: (None, None, None, None)}
+        assert shown == {waits.id: (4, 1, 1, "w1"), ended.id: (9, 7, 2, "w1"), child.id: (None, None, None, None)}
 
 
 FILL = {

@@ -83,7 +83,7 @@ SELECT
     CASE WHEN x.tenant IS NULL AND json_extract(json_extract(x.body, '$.policy'), '$.fan_out') IS NOT NULL
     THEN coalesce(
         json_extract(json_extract(x.tail, '$.result_json'), '$.failed'),
-        (SELECT count(*) FROM mainspring_history c WHERE c.parent_id = x.id AND c.state <> 'completed')
+        (SELECT count(*) FROM mainspring_history c WHERE c.parent_id = x.id AND c.state NOT IN ('completed', 'skipped'))
     ) END AS tenants_failed,
     strftime('%Y-%m-%dT%H:%M:%S', x.created / 1000000, 'unixepoch') || printf('.%06dZ', x.created % 1000000)
         AS created_at,
