@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from .collection import Collection
+
 T = TypeVar("T")
 
 
@@ -20,6 +22,16 @@ def value_by_id(values: Mapping[str, Any], field: str = "$_id") -> dict[str, Any
 def appended(field: str, item: Any) -> dict[str, Any]:
     """The expression for an array field with one more item; a missing array counts as empty."""
     return {"$concatArrays": [{"$ifNull": [f"${field}", []]}, [{"$literal": item}]]}
+
+
+def lookup(collection: Collection, local: str, foreign: str, *pipeline: dict[str, Any]) -> dict[str, Any]:
+    """The stage that adds the documents of another collection that belong to this one, as `rows`."""
+    fields = {"from": collection.name, "localField": local, "foreignField": foreign}
+    return {"$lookup": {**fields, "pipeline": list(pipeline), "as": "rows"}}
+
+
+def union(collection: Collection, *pipeline: dict[str, Any]) -> dict[str, Any]:
+    return {"$unionWith": {"coll": collection.name, "pipeline": list(pipeline)}}
 
 
 def rounds(items: Sequence[T], key: Callable[[T], str]) -> list[list[tuple[int, T]]]:

@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ....model.execution import lane
-from ....model.store.messages import ClaimRequest
+from ....model.execution import ExecutionRow, lane
+from ....model.store.messages import Blocked, ClaimRequest
 from ....model.time.instants import Micros
-from ...common.limits import Wait, next_slot_check, wait_of
+from ...common.limits import Wait, next_slot_check
 from ...common.rows import WAITERS_AT_ONCE, Candidate
-from ..connection.collection import Collection
+from ..connection.bulk import lookup, union
 from ..connection.database import Database
 from ..documents import ALONE, Document, lane_name, ready_lane_of
-from ..limits.capacity import KeyCapacity, add_numbers
+from ..limits.capacity import add_numbers
 from ..limits.parking import LIMITED_FIELDS
 from ..limits.wait_lines import first_of_lines, limit_of, waited
 from ..limits.waking import Freed, first_waiters, waiters_of, wake_deferred
@@ -79,7 +79,8 @@ class Candidates(msgspec.Struct):
 async def find_candidates(db: Database, request: ClaimRequest | None, most: int, freed: Freed) -> Candidates:
     """`most` rows of each lane, and the rows whose turn it is at what has been freed. Rows with shares and parked ones
     are asked for only where there have ever been any, which the answer says too."""
-    docs = await _query(db, request, most, [_next_due(db, freed), *_limits(db, freed), *_waiters(db, freed)])
+    waiters = [union(db.executions, *waiters_of(db, freed.keys))] if freed.keys else []
+    docs = await _query(db, request, most, [_next_due(db, freed), *_limits(db, freed), *waiters])
     found = Candidates(numbers={key: set() for key in freed.slots})
     for doc in docs:
         _read(found, doc)
@@ -101,8 +102,7 @@ async def _query(db: Database, request: ClaimRequest | None, most: int, extra: l
     now = [{"$match": {"_id": "schema"}}, {"$project": {"_id": 0, "now": db.time.now(), "limits": 1}}]
     if request is None or not request.handlers or request.queues == frozenset():
         return await db.meta.aggregate([*now, *extra])
-    clock = {"$unionWith": {"coll": db.meta.name, "pipeline": now}}
-    return await db.executions.aggregate([*_ready(db, request, most), clock, *extra, _cancelled(db)])
+    return await db.executions.aggregate([*_ready(db, request, most), union(db.meta, *now), *extra, _cancelled(db)])
 
 
 def _read(found: Candidates, doc: Document) -> None:
@@ -126,11 +126,11 @@ async def _find_turns(db: Database, found: Candidates, freed: Freed, docs: Seque
     for doc in docs:
         if "line" in doc:
             limit = limit_of(doc["line"])
-            left = KeyCapacity(wait_of(limit), len(found.numbers[limit.key]), None, found.now).left(limit)
+            left = (limit.concurrency or 0) - len(found.numbers[limit.key])
             count = max(0, min(freed.slots[limit.key], left))
             found.turns |= {row["_id"]: row for row in doc["rows"][:count]}
-            rechecks = [doc.get("recheck_at") if doc["rows"][count:] else None, found.next_recheck]
-            found.next_recheck = min((int(at) for at in rechecks if at is not None), default=None)
+            if doc["rows"][count:] and "recheck_at" in doc:
+                found.next_recheck = earliest(found.next_recheck, int(doc["recheck_at"]))
 
 
 def _add_turn(found: Candidates, request: ClaimRequest, doc: Document) -> None:
@@ -142,18 +142,47 @@ def _add_turn(found: Candidates, request: ClaimRequest, doc: Document) -> None:
         (found.alone if name.endswith(ALONE) else found.lanes)[name.removesuffix(ALONE)].sort()
 
 
+class Claimed(msgspec.Struct):
+    """The answer to a claim. `parked` rows found no capacity; the first of them is rechecked at `recheck_at`. `woken`:
+    rows have become ready; `passed_on`: in the place of others. `cancelled`: there are cancelled jobs, perhaps among
+    those of the rows."""
+
+    rows: list[ExecutionRow] = []
+    blocked: list[Blocked] = []
+    parked: int = 0
+    recheck_at: Micros | None = None
+    more: bool = False
+    alone_waiting: bool = False
+    next_due: Micros | None = None
+    now: Micros = 0
+    woken: bool = False
+    passed_on: bool = False
+    cancelled: bool = False
+
+    @property
+    def used_up(self) -> int:
+        """How much of the limit of the request."""
+        return len(self.rows) + len(self.blocked) + self.parked
+
+    def add_candidates(self, found: Candidates) -> None:
+        self.now = found.now
+        self.woken, self.cancelled = self.woken or found.woken, self.cancelled or found.cancelled
+        blocked = earliest(*(each.execution.due for each in self.blocked))
+        self.next_due = earliest(found.next_due, found.next_recheck, self.recheck_at, blocked)
+
+
+def earliest(*instants: Micros | None) -> Micros | None:
+    return min((each for each in instants if each is not None), default=None)
+
+
 # --- beside the lanes -----------------------------------------------------------------------------------------------
-
-
-def _union(collection: Collection, *pipeline: dict[str, Any]) -> dict[str, Any]:
-    return {"$unionWith": {"coll": collection.name, "pipeline": list(pipeline)}}
 
 
 def _next_due(db: Database, freed: Freed) -> dict[str, Any]:
     """The first one; several of them where it may turn out that it is the turn of some."""
     most = 1 + WAITERS_AT_ONCE if freed.keys else 1
     fields = {"$project": {"due": 1}}
-    return _union(db.executions, {"$match": {"future": True}}, {"$sort": {"due": 1}}, {"$limit": most}, fields)
+    return union(db.executions, {"$match": {"future": True}}, {"$sort": {"due": 1}}, {"$limit": most}, fields)
 
 
 def _limits(db: Database, freed: Freed) -> list[dict[str, Any]]:
@@ -162,63 +191,42 @@ def _limits(db: Database, freed: Freed) -> list[dict[str, Any]]:
     if not db.knows_limits:
         return []
     names = [waited(Wait(key, "slot")) for key in freed.slots]
-    parked = {
-        "from": db.executions.name,
-        "localField": "_id",
-        "foreignField": "waits_for",
-        "pipeline": [{"$limit": 1}, {"$project": {"_id": 1}}],
-        "as": "rows",
-    }
-    recheck = _union(
+    recheck = union(
         db.limits,
         {"$match": {"recheck_at": {"$exists": True}, "_id": {"$nin": names}}},
         {"$sort": {"recheck_at": 1}},
-        {"$lookup": parked},
+        lookup(db.executions, "_id", "waits_for", {"$limit": 1}, {"$project": {"_id": 1}}),
         {"$match": {"rows": {"$ne": []}}},
         {"$limit": 1},
         {"$project": {"_id": 0, "recheck_at": 1}},
     )
     if not names:
         return [recheck]
-    lines = _union(
+    lines = union(
         db.limits,
         {"$match": {"_id": {"$in": names}}},
         {"$unwind": "$wait_lines"},
-        {"$lookup": first_of_lines(db, max(freed.slots.values()) + 1, LIMITED_FIELDS)},
+        first_of_lines(db, max(freed.slots.values()) + 1, LIMITED_FIELDS),
         {"$match": {"rows": {"$ne": []}}},
         {"$project": {"line": "$wait_lines", "recheck_at": 1, "rows": 1}},
     )
     used = {"$match": {"slots.key": {"$in": list(freed.slots)}}}
-    return [recheck, _union(db.executions, used, {"$project": {"_id": 0, "slots": 1}}), lines]
-
-
-def _waiters(db: Database, freed: Freed) -> list[dict[str, Any]]:
-    return [_union(db.executions, *waiters_of(db, freed.keys))] if freed.keys else []
+    return [recheck, union(db.executions, used, {"$project": {"_id": 0, "slots": 1}}), lines]
 
 
 def _cancelled(db: Database) -> dict[str, Any]:
     """Read after the rows: if no job is cancelled then, none of these rows was added after its job was cancelled."""
     found = {"$project": {"_id": 0, "cancelled": {"$literal": True}}}
-    return _union(db.jobs, {"$match": {"cancelled": {"$exists": True}}}, {"$limit": 1}, found)
+    return union(db.jobs, {"$match": {"cancelled": {"$exists": True}}}, {"$limit": 1}, found)
 
 
 # --- lanes ----------------------------------------------------------------------------------------------------------
 
 
 def _ready(db: Database, request: ClaimRequest, most: int) -> list[dict[str, Any]]:
-    best = [
-        {"$sort": {"priority": -1, "tag": 1, "_id": 1}},
-        {"$limit": most},
-        {"$project": {"_id": 1, "priority": 1, "staged": 1, "limited": 1}},
-    ]
-    lookup = {
-        "from": db.executions.name,
-        "localField": "_id",
-        "foreignField": "ready",
-        "pipeline": best,
-        "as": "rows",
-    }
-    return [*_lanes(request, fair=db.knows_limits), {"$lookup": lookup}, {"$match": {"rows": {"$ne": []}}}]
+    order, fields = {"priority": -1, "tag": 1, "_id": 1}, {"priority": 1, "staged": 1, "limited": 1}
+    best = lookup(db.executions, "_id", "ready", {"$sort": order}, {"$limit": most}, {"$project": fields})
+    return [*_lanes(request, fair=db.knows_limits), best, {"$match": {"rows": {"$ne": []}}}]
 
 
 def _lanes(request: ClaimRequest, *, fair: bool) -> list[dict[str, Any]]:

@@ -12,16 +12,12 @@ import random
 from collections.abc import Sequence
 from itertools import groupby, islice
 
-import msgspec
-
-from ....model.execution import ExecutionRow
-from ....model.store.messages import Blocked, ClaimRequest
-from ....model.time.instants import Micros
+from ....model.store.messages import ClaimRequest
 from ...common.rows import picked
 from ..connection.database import Database
 from ..limits.parking import bring_forward, recheck_parked
 from ..limits.waking import NOTHING, Freed, promote, wake_rows
-from .candidates import Candidates, Lanes, find_candidates
+from .candidates import Candidates, Claimed, Lanes, find_candidates
 from .claim_limited import LimitedClaim
 from .claim_update import claim_plain, claim_staged
 
@@ -29,38 +25,10 @@ _PROMOTIONS = 10
 _ROUNDS = 12
 
 
-class Claimed(msgspec.Struct):
-    """`parked` rows found no capacity; the first of them is rechecked at `recheck_at`. `woken`: rows have become ready.
-    `cancelled`: there are cancelled jobs, perhaps among those of the rows."""
-
-    rows: list[ExecutionRow] = []
-    blocked: list[Blocked] = []
-    parked: int = 0
-    recheck_at: Micros | None = None
-    more: bool = False
-    alone_waiting: bool = False
-    next_due: Micros | None = None
-    now: Micros = 0
-    woken: bool = False
-    cancelled: bool = False
-
-    @property
-    def used_up(self) -> int:
-        """How much of the limit of the request."""
-        return len(self.rows) + len(self.blocked) + self.parked
-
-    def add_candidates(self, found: Candidates) -> None:
-        self.now = found.now
-        self.woken, self.cancelled = self.woken or found.woken, self.cancelled or found.cancelled
-        dues = [found.next_due, found.next_recheck, self.recheck_at, *(each.execution.due for each in self.blocked)]
-        self.next_due = min((due for due in dues if due is not None), default=None)
-
-
 async def claim(db: Database, request: ClaimRequest, freed: Freed) -> Claimed:
     """Rows that wait for what has been freed are claimed, or made ready, in the same way as if they had been ready."""
     limit = min(request.limit, 1) if request.alone else request.limit
     answer = Claimed()
-    passed_on = False
     for tried in range(_ROUNDS):
         before = answer.used_up
         wanted = limit - before
@@ -69,7 +37,7 @@ async def claim(db: Database, request: ClaimRequest, freed: Freed) -> Claimed:
         lanes = found.of(request)
         chosen = _choose(lanes, request.turn, wanted, skip=tried > 0)
         answer.woken |= await wake_rows(db, [id for id in found.turns if id not in chosen]) > 0
-        passed_on = await _claim_chosen(db, request, chosen, found, answer) or passed_on
+        await _claim_chosen(db, request, chosen, found, answer)
         count, used = sum(map(len, lanes.values())), answer.used_up - before
         _add_answer(answer, request, found, count - len(chosen))
         if used == len(chosen) and (used == wanted or count <= used):
@@ -77,7 +45,8 @@ async def claim(db: Database, request: ClaimRequest, freed: Freed) -> Claimed:
         settled = {row.id for row in answer.rows} | {each.execution.id for each in answer.blocked}
         if settled.issuperset(id for id in chosen if id in found.turns):
             freed = NOTHING
-    if passed_on:  # other rows have become ready instead
+    if answer.passed_on:
+        answer.woken = True
         found = await ready_candidates(db, request, 1, NOTHING)
         _add_answer(answer, request, found, sum(map(len, found.of(request).values())))
     db.remember_claims(answer.rows)
@@ -122,27 +91,19 @@ async def ready_candidates(db: Database, request: ClaimRequest | None, most: int
 
 async def _claim_chosen(
     db: Database, request: ClaimRequest, ids: Sequence[str], found: Candidates, answer: Claimed
-) -> bool:
-    """Claim these rows, in the order of picking. Returns whether others have become ready instead."""
+) -> None:
+    """Claim these rows, in the order of picking."""
     apart = found.staged | found.limited
-    plain = [id for id in ids if id not in apart]
-    rows = await claim_plain(db, request, plain) if plain else []
-    limited = LimitedClaim(db, request, found)
+    before, answer.now = len(answer.rows), found.now
+    if plain := [id for id in ids if id not in apart]:
+        answer.rows += await claim_plain(db, request, plain)
     kinds = groupby((id for id in ids if id in apart), key=lambda id: (id in found.limited, id in found.staged))
     for (is_limited, is_staged), group in kinds:
         if not is_limited:
-            claimed, blocked = await claim_staged(db, request, list(group), found.now)
-            rows += claimed
-            answer.blocked += blocked
+            await claim_staged(db, request, list(group), answer)
             continue
         # Staged rows one by one: the outcome of one decides how much capacity those after it have.
         for batch in [[id] for id in group] if is_staged else [list(group)]:
-            await limited.claim(batch)
-    by_id = {row.id: row for row in (*rows, *limited.rows)}
-    answer.rows += [by_id[id] for id in ids if id in by_id]
-    answer.blocked += limited.blocked
-    answer.parked += limited.parked
-    answer.woken = answer.woken or limited.woken
-    rechecks = (answer.recheck_at, limited.recheck_at)
-    answer.recheck_at = min((at for at in rechecks if at is not None), default=None)
-    return limited.woken
+            await LimitedClaim(db, request, found, answer).claim(batch)
+    order = {id: n for n, id in enumerate(ids)}
+    answer.rows[before:] = sorted(answer.rows[before:], key=lambda row: order[row.id])

@@ -16,10 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ....model.execution import ExecutionRow
 from ....model.limits import Limit, decode_limits
-from ....model.store.messages import Blocked, ClaimRequest
-from ....model.time.instants import Micros
+from ....model.store.messages import ClaimRequest
 from ...common.limits import limits_before
 from ..connection.database import Database
 from ..documents import Document
@@ -27,7 +25,7 @@ from ..limits.buckets import give_back, take_tokens
 from ..limits.capacity import Capacity, read_capacity
 from ..limits.parking import LIMITED_FIELDS, FullRow, park, pass_on
 from ..limits.wait_lines import claimable
-from .candidates import Candidates
+from .candidates import Candidates, Claimed, earliest
 from .claim_update import TRADE_KEYS, Stages, claim_each, defer, key_holders
 
 _TRIES = 5
@@ -49,17 +47,13 @@ class ClaimableRow(NamedTuple):
 
 
 class LimitedClaim(msgspec.Struct):
-    """Claims rows with limits for one request. The other fields are its results: rows that another process has claimed
-    are in none of them."""
+    """Claims rows with limits for one request and adds the outcome to the answer: rows that another process has claimed
+    are not in it."""
 
     db: Database
     request: ClaimRequest
     found: Candidates
-    rows: list[ExecutionRow] = []
-    blocked: list[Blocked] = []
-    parked: int = 0
-    recheck_at: Micros | None = None  # when the first parked row is rechecked
-    woken: bool = False  # whether other rows have become ready instead
+    answer: Claimed
 
     async def claim(self, ids: Sequence[str]) -> None:
         left = list(ids)
@@ -82,10 +76,9 @@ class LimitedClaim(msgspec.Struct):
         again += await self._take(free)
         if full:
             parked = await park(self.db, full, capacity)
-            self.parked += parked.rows
-            self.woken = self.woken or parked.woken
-            rechecks = (self.recheck_at, parked.recheck_at)
-            self.recheck_at = min((at for at in rechecks if at is not None), default=None)
+            self.answer.parked += parked.rows
+            self.answer.passed_on |= parked.woken
+            self.answer.recheck_at = earliest(self.answer.recheck_at, parked.recheck_at)
         return again
 
     def _known(self, ids: Sequence[str]) -> tuple[list[Document], Capacity] | None:
@@ -113,10 +106,10 @@ class LimitedClaim(msgspec.Struct):
         blocked, free = await defer(self.db, [doc["_id"]], self.found.now)
         if not blocked:
             return free
-        self.blocked += blocked
+        self.answer.blocked += blocked
         limits = decode_limits(doc["limits"])
         capacity = await read_capacity(self.db, limits, self.found.now)
-        self.woken = await pass_on(self.db, [capacity.of(limit) for limit in limits]) > 0 or self.woken
+        self.answer.passed_on |= await pass_on(self.db, [capacity.of(limit) for limit in limits]) > 0
         return []
 
     async def _take(self, chosen: list[ClaimableRow]) -> list[str]:
@@ -126,7 +119,7 @@ class LimitedClaim(msgspec.Struct):
             return [row.id for row in chosen]
         taking = {row.id: self._stages(row) for row in paid}
         claimed, refused = await claim_each(self.db, self.request, taking, self.db.executions)
-        self.rows += claimed
+        self.answer.rows += claimed
         claimed_ids = {row.id for row in claimed}
         await self._give_back(Counter(t.key for row in paid if row.id not in claimed_ids for t in row.tokens))
         again = [row.id for row in chosen if row not in paid]

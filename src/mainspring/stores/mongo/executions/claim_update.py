@@ -24,6 +24,7 @@ from ..connection.errors import Refused, Unsure
 from ..documents import Document, execution_of
 from ..limits.wait_lines import READY, claimable
 from ..limits.waking import waited_keys, wake_deferred
+from .candidates import Claimed
 
 _KEY_TRIES = 5
 Stages = Sequence[Mapping[str, Any]]
@@ -107,20 +108,15 @@ async def claim_each(
     return [rows[id] for id in ids if id in rows], refused
 
 
-async def claim_staged(
-    db: Database, request: ClaimRequest, ids: Sequence[str], now: Micros
-) -> tuple[list[ExecutionRow], list[Blocked]]:
-    """Rows that another process has claimed meanwhile are in neither list."""
-    rows: list[ExecutionRow] = []
-    blocked: list[Blocked] = []
+async def claim_staged(db: Database, request: ClaimRequest, ids: Sequence[str], answer: Claimed) -> None:
+    """Adds the outcome to the answer: rows that another process has claimed meanwhile are not in it."""
     left = list(ids)
     for _ in range(_KEY_TRIES):
         if left:
             claimed, refused = await claim_each(db, request, dict.fromkeys(left, TRADE_KEYS), db.claims)
-            rows += claimed
-            deferred, left = await defer(db, list(refused), now) if refused else ([], [])
-            blocked += deferred
-    return rows, blocked
+            answer.rows += claimed
+            deferred, left = await defer(db, list(refused), answer.now) if refused else ([], [])
+            answer.blocked += deferred
 
 
 async def defer(db: Database, ids: Sequence[str], now: Micros) -> tuple[list[Blocked], list[str]]:

@@ -11,7 +11,8 @@ from ....model.store.messages import Change, ClaimRequest, Exchanged
 from .. import audit
 from ..connection.database import Database, StorePart
 from ..limits.waking import NOTHING, freed_by, recheck_disturbed, wake_rows
-from .claim import Claimed, claim, ready_candidates
+from .candidates import Claimed
+from .claim import claim, ready_candidates
 from .settle import settle
 
 

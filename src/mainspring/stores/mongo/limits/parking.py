@@ -149,7 +149,7 @@ async def _due_rechecks(db: Database) -> list[list[Document]]:
         {"$sort": {"recheck_at": 1}},
         {"$limit": _RECHECKS_AT_ONCE},
         {"$unwind": {"path": "$wait_lines", "preserveNullAndEmptyArrays": True}},
-        {"$lookup": first_of_lines(db, _ROWS_PER_LINE, {"_id": 1})},
+        first_of_lines(db, _ROWS_PER_LINE, {"_id": 1}),
         {"$set": {"now": now}},
     ]
     found: dict[str, list[Document]] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from ....model.limits import Limit
 from ...common.limits import Wait, limit_with, numbers_in, wait_of
+from ..connection.bulk import lookup
 from ..connection.database import Database
 from ..documents import DUE_NOW
 
@@ -47,14 +48,9 @@ def claimable(ids: Iterable[str]) -> dict[str, Any]:
 
 
 def first_of_lines(db: Database, count: int, fields: dict[str, int]) -> dict[str, Any]:
-    """The lookup of the first rows of each wait line of a limit."""
-    return {
-        "from": db.executions.name,
-        "localField": "wait_lines",
-        "foreignField": "wait_line",
-        "pipeline": [{"$sort": LINE_ORDER}, {"$limit": count}, {"$project": fields}],
-        "as": "rows",
-    }
+    """The stage that reads the first rows of a wait line of a limit."""
+    first = ({"$sort": LINE_ORDER}, {"$limit": count}, {"$project": fields})
+    return lookup(db.executions, "wait_lines", "wait_line", *first)
 
 
 def woken_stages(db: Database) -> list[dict[str, Any]]:
