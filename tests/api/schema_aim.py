@@ -30,6 +30,7 @@ _TEXTS = {
     "wait": ["0", "10ms", "1h"],
     "pace": ["1s"],
     "timeout": ["1m"],
+    "run_timeout": ["2m"],
     "grace": ["1h"],
     "window": ["yesterday"],
     "queue": ["default"],

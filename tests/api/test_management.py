@@ -157,7 +157,7 @@ async def test_windows_are_shown_in_the_zone_of_the_job_and_can_be_sent_back(mem
     short_day = {"begin": "2026-03-29T00:00:00+01:00", "end": "2026-03-30T00:00:00+02:00"}
     async with app, client_of(app) as client:
         for given in ({"begin": "2026-03-29", "end": "2026-03-30"}, short_day):
-            done = await client.post("/api/v1/jobs/sums/trigger?wait=20s", {"window": given})
+            done = (await client.post("/api/v1/jobs/sums/trigger?wait=20s", {"window": given}))["execution"]
             assert (done["status"], done["window"]) == ("completed", short_day)
         for begin, end in (("2026-03-29", "2026-03-30"), short_day.values()):  # the second without encoding its +
             page = await client.get(f"/api/v1/jobs/sums/windows?begin={begin}&end={end}")
