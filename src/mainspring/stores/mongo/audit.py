@@ -1,16 +1,14 @@
-"""Audit records: pushed into the document that the audited step writes, then moved to a collection of their own.
+"""Audit records: pushed into the document that the audited step writes, and moved to a collection of their own later.
 
-The step and its record are one write, so that neither exists without the other. Moving is idempotent: reading the audit
-trail, and `fold`, move what a crash has left behind.
+The step and its record are one write, so that neither exists without the other. Reading the audit trail moves all
+records first, `fold` does so every few seconds, and a document is never deleted before its records are moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
-from ...model.errors import StoreUnavailable
 from ...model.store.messages import Audit
 from .connection.collection import Collection
 from .connection.database import Database, StorePart
@@ -33,28 +31,21 @@ class Audits(StorePart):
         """In two steps: records never change, so the ids that were found may be deleted later."""
         if limit < 1:
             return 0
+        await move_all(self.db)
         records = self.db.audits
         found = await records.find({"_id": {"$lt": before}}, {"_id": 1}, sort={"_id": 1}, limit=limit)
         ids = [doc["_id"] for doc in found]
         return (await repeated(lambda: records.delete_many({"_id": {"$in": ids}}))).deleted_count if ids else 0
 
 
-async def move_out(db: Database, collection: Collection, ids: Sequence[Any]) -> None:
-    """Move the records of these documents. The audited steps are done: an unreachable server leaves this for later."""
-    with suppress(StoreUnavailable):
-        found = await collection.find({"_id": {"$in": ids}, "audits": {"$exists": True}}, {"audits": 1})
-        if found:
-            await _move(db, collection, found)
-
-
 async def move_all(db: Database) -> None:
     for collection in (db.executions, db.locks, db.entries):
         carrying = {"audits": {"$exists": True}}
         while found := await collection.find(carrying, {"audits": 1}, limit=_MOVED_AT_ONCE):
-            await _move(db, collection, found)
+            await move(db, collection, found)
 
 
-async def _move(db: Database, collection: Collection, found: Sequence[dict[str, Any]]) -> None:
+async def move(db: Database, collection: Collection, found: Sequence[dict[str, Any]]) -> None:
     """Records that were pushed in the meantime stay."""
     records = [record for doc in found for record in doc["audits"]]
     await db.audits.insert_missing(records)

@@ -17,7 +17,6 @@ from pymongo import UpdateOne
 from ...model.errors import StoreUnavailable
 from ...model.store.copy_records import entry_key
 from ...model.store.entries import Entry, EntryKind, EntryWrite
-from . import audit
 from .connection.bulk import rounds
 from .connection.database import Database, StorePart
 from .connection.errors import Refused
@@ -37,10 +36,7 @@ class Entries(StorePart):
             gate = asyncio.Semaphore(_WRITES_AT_ONCE)
             await asyncio.gather(*(_write_seen(db, *item, won, gate) for item in batch if item[1].seen_version))
         done = [write for write, mine in zip(writes, won, strict=True) if mine]
-        audited = [_id(write.entry) for write in done if write.audit is not None]
-        if audited:
-            await audit.move_out(db, db.entries, audited)
-        if removed := [_id(write.entry) for write in done if write.remove]:
+        if removed := [_id(write.entry) for write in done if write.remove and write.audit is None]:
             await _delete_removed(db, removed)
         return won
 

@@ -13,7 +13,6 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 
 from ...model.store.messages import Audit, LockRow
-from . import audit as auditing
 from .connection.bulk import appended
 from .connection.database import Database, StorePart, later
 from .connection.errors import Refused
@@ -49,10 +48,7 @@ class Locks(StorePart):
         self, name: str, token: int | None, keep_for: float = 0.0, audit: Audit | None = None
     ) -> bool:
         """A released lock stays as an expired document, which nobody sees and the next holder takes over."""
-        released = await _expire(self.db, name, token, keep_for, audit)
-        if released and audit is not None:
-            await auditing.move_out(self.db, self.db.locks, [name])
-        return released
+        return await _expire(self.db, name, token, keep_for, audit)
 
     async def locks(self, first: str = "", limit: int = 1_000) -> list[LockRow]:
         held = {"_id": {"$gte": first}, "expires": {"$gt": await self.db.now()}, "token": {"$exists": True}}

@@ -8,7 +8,6 @@ from ....core.ports import Topic
 from ....model.errors import StoreUnavailable
 from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Change, ClaimRequest, Exchanged
-from .. import audit
 from ..connection.database import Database, StorePart
 from ..limits.waking import NOTHING, freed_by, recheck_disturbed, wake_rows
 from .candidates import Claimed
@@ -21,9 +20,6 @@ class Exchange(StorePart):
         db = self.db
         applied = await settle(db, changes) if changes else []
         done = [change for change, did in zip(changes, applied, strict=True) if did]
-        audited = [change.id for change in done if change.audit is not None]
-        if audited:
-            await audit.move_out(db, db.executions, audited)
         freed = [change for change in done if change.to.final or change.expect is not State.WAITING]
         topics = {Topic.ENDED if change.to.final else Topic.WORK for change in done}
         try:

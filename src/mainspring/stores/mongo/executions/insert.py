@@ -12,7 +12,6 @@ from ....model.errors import StoreError
 from ....model.execution import ExecutionRow
 from ....model.store.messages import Added, Audit
 from ...common.rows import in_slot, overlap_choices, skipped_record
-from ..audit import move_out
 from ..connection.database import Database
 from ..connection.errors import sent
 from ..documents import Document, audit_document, execution_document
@@ -38,8 +37,6 @@ class Insert(Registering):
         added = [one for part in answers for one in part]
         for n in sorted(rivals):  # in order: the outcome of one depends on those before it
             added.insert(n, await _add_alone(batch, executions[n]))
-        if batch.audits:
-            await move_out(db, db.executions, [execution.id for execution in executions])
         self.wake({Topic.WORK})
         return added
 

@@ -10,6 +10,7 @@ from ....model.store.messages import ExecutionQuery, HeldKey, KeyKind, LogLine
 from ....model.time.instants import Micros
 from ...common.ids import id_in_trace, id_range
 from ...common.rows import held_key
+from .. import audit
 from ..connection.database import Database, StorePart
 from ..documents import execution_of, log_of, logs_after
 from .incarnations import ids_of
@@ -67,11 +68,15 @@ async def logs_of(db: Database, id: str, after: int) -> list[tuple[int, LogLine]
     return [log_of(doc) for doc in await db.logs.find({"_id": logs_after(id, after)}, sort={"_id": 1})]
 
 
-async def delete_logs(db: Database, ids: Sequence[str]) -> None:
-    """Few executions have log lines: those that have are marked."""
-    logged = await db.executions.find({"_id": {"$in": list(ids)}, "logged": {"$exists": True}}, {"_id": 1})
-    for id in [doc["_id"] for doc in logged]:
-        await db.logs.delete_many({"_id": logs_after(id, 0)})
+async def clear_out(db: Database, ids: Sequence[str]) -> None:
+    """Before these executions are deleted: delete their log lines, and move audit records that they still carry. Few
+    have either, and those are marked."""
+    either = [{"logged": {"$exists": True}}, {"audits": {"$exists": True}}]
+    found = await db.executions.find({"_id": {"$in": list(ids)}, "$or": either}, {"logged": 1, "audits": 1})
+    for doc in found:
+        await db.logs.delete_many({"_id": logs_after(doc["_id"], 0)})
+    if carrying := [doc for doc in found if "audits" in doc]:
+        await audit.move(db, db.executions, carrying)
 
 
 # --- conditions -----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pymongo import ReturnDocument
@@ -12,9 +13,9 @@ from ....core.ports import Topic
 from ....model.execution import ExecutionRow
 from ....model.store.messages import CancelRequest, ProgressReport
 from ...common.rows import LOG_LINES_KEPT
-from .. import audit
 from ..connection.bulk import appended, rounds
 from ..connection.database import Database, StorePart
+from ..connection.errors import repeated
 from ..documents import audit_document, execution_of, log_document, log_id
 from .lists import VISIBLE
 
@@ -32,11 +33,7 @@ class LiveExecutions(StorePart):
         return await _find(self.db, marked, [("_id", 1)], limit)
 
     async def request_cancel(self, requests: Sequence[CancelRequest]) -> list[bool]:
-        db = self.db
-        marked = [await _request_cancel(db, request) for request in requests]
-        audited = [r.id for r, did in zip(requests, marked, strict=True) if did and r.audit is not None]
-        if audited:
-            await audit.move_out(db, db.executions, audited)
+        marked = [await repeated(partial(_request_cancel, self.db, request)) for request in requests]
         self.wake({Topic.CANCEL})
         return marked
 

@@ -13,7 +13,7 @@ from ....model.store.messages import PruneRule
 from ...common.ids import id_range
 from ..connection.database import Database, StorePart
 from ..connection.errors import repeated
-from .lists import RARE, VISIBLE, delete_logs
+from .lists import RARE, VISIBLE, clear_out
 
 _HIDE = {"$set": {"hidden": True}, "$unset": dict.fromkeys(("todo", "parent_id", "tenant", "trace_id", "rare"), 1)}
 
@@ -39,7 +39,7 @@ async def _delete(db: Database, ids: Sequence[str], condition: dict[str, Any]) -
     chosen = {"_id": {"$in": list(ids)}, "live": False, **condition}
     uncounted = {**chosen, "delta": True, **VISIBLE}
     hidden = (await repeated(lambda: db.executions.update_many(uncounted, _HIDE))).modified_count
-    await delete_logs(db, ids)
+    await clear_out(db, ids)
     deleted = await repeated(lambda: db.executions.delete_many({**chosen, "delta": {"$ne": True}}))
     return int(hidden + deleted.deleted_count)
 

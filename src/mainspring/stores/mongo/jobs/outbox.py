@@ -14,7 +14,7 @@ from ....model.store.messages import Added
 from ..connection.database import Database
 from ..documents import Document
 from ..executions.incarnations import draw_numbers
-from ..executions.lists import delete_logs
+from ..executions.lists import clear_out
 from .drafts import publish
 from .statistics import finish_folding
 
@@ -65,7 +65,7 @@ async def _purge(db: Database, job_id: str) -> None:
     ended = {"job_id": job_id, "live": False}
     while found := await db.executions.find(ended, {"_id": 1}, limit=_PURGED_AT_ONCE):
         ids = [doc["_id"] for doc in found]
-        await delete_logs(db, ids)
+        await clear_out(db, ids)
         await db.executions.delete_many({"_id": {"$in": ids}, "live": False})
     live = {"job_id": job_id, "live": True, "delta": True}
     await db.executions.update_many(live, {"$unset": {"delta": 1, "rescued": 1}})

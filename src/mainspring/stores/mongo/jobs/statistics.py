@@ -23,7 +23,7 @@ from ..connection.bulk import value_by_id
 from ..connection.database import Database, StorePart
 from ..connection.errors import repeated
 from ..documents import Document, stats_document, stats_of
-from ..executions.lists import delete_logs
+from ..executions.lists import clear_out
 
 _SUMS = ("completed", "partial", "failed", "cancelled", "skipped")
 TRIES = 20
@@ -211,5 +211,5 @@ async def _delete_hidden(db: Database, ids: Sequence[str]) -> None:
     hidden = {"_id": {"$in": list(ids)}, "hidden": True, "live": False, "delta": {"$ne": True}}
     gone = [doc["_id"] for doc in await db.executions.find(hidden, {"_id": 1})]
     if gone:
-        await delete_logs(db, gone)
+        await clear_out(db, gone)
         await repeated(lambda: db.executions.delete_many({"_id": {"$in": gone}, "hidden": True}))
