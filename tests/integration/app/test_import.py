@@ -43,6 +43,7 @@ PUBLIC = [
     "Retry",
     "RetryAfter",
     "SchemaMismatch",
+    "Skip",
     "State",
     "StoreError",
     "StoreUnavailable",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import InvalidValue, Mainspring
+from mainspring import InvalidValue, Mainspring, Skip
 from mainspring.app import runtime
 from mainspring.core.rules.pings import check_ping
 from mainspring.model.events import Started
@@ -54,6 +54,11 @@ def with_jobs(app: Mainspring, url: str) -> Mainspring:
 
     app.job("good", ping=f"{url}/good?key=1")(lambda: None)
     app.job("all", ping={"start": f"{url}/start", "success": f"{url}/done", "failure": f"{url}/fail"})(lambda: None)
+
+    def skips() -> None:
+        raise Skip("nothing to do")
+
+    app.job("idle", ping={"success": f"{url}/idle", "failure": f"{url}/bad"}, max_attempts=1)(skips)
     app.job("bad", ping={"success": f"{url}/good", "failure": f"{url}/bad"}, max_attempts=1)(fails)
     return app
 
@@ -61,10 +66,10 @@ def with_jobs(app: Mainspring, url: str) -> Mainspring:
 @pytest.mark.req("OBS-6")
 async def test_a_success_is_told_and_so_is_a_failure_if_asked_for(nodes: Nodes) -> None:
     async with listener() as heard, with_jobs(nodes.app(private_urls=True), heard.url) as app:
-        for name in ("good", "all", "bad"):
+        for name in ("good", "all", "bad", "idle"):
             await run_once(app, name)
-        await until(lambda: len(heard.paths) == 4, "all were asked for")
-        assert sorted(heard.paths) == ["/bad", "/done", "/good?key=1", "/start"]
+        await until(lambda: len(heard.paths) == 5, "all were asked for")
+        assert sorted(heard.paths) == ["/bad", "/done", "/good?key=1", "/idle", "/start"]
 
 
 @pytest.mark.req("OBS-6", "SEC-4")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from mainspring import Execution
 from mainspring.cli.screens.executions import Shown, print_executions, show_execution
 from mainspring.cli.session import ClientSession
 from mainspring.core.rules.ticks import gap_record
+from mainspring.model.execution import AttemptRecord, ExecutionRow, State, encode_attempts, encode_policy
 from mainspring.model.job import Job, JobSpec, encode_spec
+from mainspring.model.policies import RunPolicy
 from mainspring.model.time.instants import to_micros
 from mainspring.model.values.reading import instant
 
@@ -31,3 +34,26 @@ def test_missed_ticks_are_shown_with_how_many_they_were_and_when(capsys: pytest.
     shown = capsys.readouterr().out
     assert '"count": 3' in shown
     assert "no scheduler was running" in shown
+
+
+@pytest.mark.req("EXE-15", "OPS-4")
+@pytest.mark.parametrize("asked_by", ["timeout", "cancel"])
+def test_an_attempt_that_does_not_stop_is_shown_while_it_runs_and_afterwards(
+    capsys: pytest.CaptureFixture[str], asked_by: str
+) -> None:
+    policy = encode_policy(RunPolicy(timeout=5 if asked_by == "timeout" else None))
+    running = ExecutionRow(
+        id="1" * 8, job="slow", job_id="0", handler="slow", policy=policy, state=State.RUNNING, claimed=NOW, started=NOW
+    )
+    if asked_by == "cancel":
+        running = replace(running, cancel_requested=NOW)
+    assert running.overruns(NOW + 500_000) is None
+    assert running.overruns(NOW + 6_000_000) == asked_by
+    show_execution(ClientSession(None, None, "table"), Shown(Execution(running), "UTC", ""))
+    assert "its handler does not stop" in capsys.readouterr().out
+    attempt = AttemptRecord(1, "w", NOW, NOW + 6_000_000, "completed", overran=asked_by)  # type: ignore[arg-type]
+    ended = replace(running, state=State.COMPLETED, finished=attempt.ended, attempts_json=encode_attempts([attempt]))
+    assert ended.overruns(NOW + 9_000_000) is None
+    show_execution(ClientSession(None, None, "table"), Shown(Execution(ended), "UTC", ""))
+    shown = capsys.readouterr().out
+    assert {"timeout": "completed past its timeout", "cancel": "completed despite a cancel"}[asked_by] in shown
