@@ -26,7 +26,7 @@ from ...model.events import Overran
 from ...model.execution import AskedBy, AttemptEnd, ExecutionRow, Outcome
 from ...model.store.messages import ProgressReport
 from ...model.time.instants import SECOND, Micros
-from ...model.values.payload import class_name, safe_json, safe_text
+from ...model.values.payload import class_name, plainly, safe_json, safe_text
 from ..declaring.context import ExecutionCancelled, RunningContext, current_context
 from ..declaring.registry import Handler
 from ..declaring.signature import PayloadMismatch
@@ -189,7 +189,7 @@ class Runner:
         execution = run.execution
         run.limit = execution.time_limit(run.started)
         if run.limit == 0.0:  # its run_timeout was up before it began
-            self._loop.call_soon(self._finish, run, done, None, self._bare(run, "timeout", None, begun=False))
+            self._loop.call_soon(self._finish, run, done, None, self._ended(run, "timeout", None, begun=False))
             return
         if self._fan_outs is not None and execution.fans_out:
             self._begin_fan_out(run, self._fan_outs, done)
@@ -221,14 +221,17 @@ class Runner:
 
     async def _try(self, run: Run, call: Callable[[], Awaitable[Any]], done: Done) -> None:
         """Never raises. It calls `done` itself: a callback of the task would take another turn of the event loop."""
-        if run.stopped is not None or self._is_late(run):
+        if run.stopped is not None or self._clock.monotonic() >= run.leased_until:
             self._home.run(self._leave_out, run, done)
             return
         error: BaseException | None = None
         try:
             _enter(run)
-            self._set_alarm(run)
-            value = _finished(await call())
+            if run.limit is not None:
+                self._set_alarm(run, run.limit)
+            value = await call()
+            if type(value) is types.CoroutineType:
+                value = _finished(value)
         except BaseException as raised:
             value, error = None, raised
         run.task = None  # its memory is freed now, not when the ending is settled, which is much later
@@ -280,7 +283,8 @@ class Runner:
 
     # --- handlers that are plain functions ----------------------------------------------------------------
     def _begin_in_thread(self, run: Run, call: Callable[[], Any], done: Done) -> None:
-        self._set_alarm(run)
+        if run.limit is not None:
+            self._set_alarm(run, run.limit)
         context = contextvars.copy_context()
         context.run(_enter, run)
         in_time = partial(_measured, call, partial(self._is_late, run))
@@ -297,9 +301,8 @@ class Runner:
         run.cancel(reason, now)
         self._watch(run)
 
-    def _set_alarm(self, run: Run) -> None:
-        if run.limit is not None:
-            run.alarm = self._loop.call_later(run.limit, self._time_is_up, run, run.limit)
+    def _set_alarm(self, run: Run, limit: float) -> None:
+        run.alarm = self._loop.call_later(limit, self._time_is_up, run, limit)
 
     def _time_is_up(self, run: Run, timeout: float) -> None:
         run.stop("timeout", f"timeout after {timeout:g} s")
@@ -329,7 +332,10 @@ class Runner:
         run.ended = self._clock.monotonic()
         if run.alarm is not None:
             run.alarm.cancel()
-        if _is_plain(run, value, error):
+        text: str | None = None
+        if error is None and not run.context.own_metadata and (value is None or (text := _quick_json(value))):
+            self._finish(run, done, None, self._ended(run, "completed", cpu_ms, result_json=text))  # nearly always
+        elif _is_plain(run, value, error):
             self._finish(run, done, error, self._outcome(run, value, error, cpu_ms))
         else:
             self._describe_aside(run, done, value, error, cpu_ms)
@@ -375,8 +381,8 @@ class Runner:
         """What can be said without looking any closer. A result that cannot be described does not undo the work."""
         text = f"{class_name(type(value if error is None else error))} could not be described: {reason}"
         if error is None:
-            return self._bare(run, "completed", None, result_json=safe_json(f"<{text}>", PAYLOAD_LIMIT))
-        return self._bare(run, "failed", None, error=text, traceback=text, reason="error")
+            return self._ended(run, "completed", None, keep=False, result_json=safe_json(f"<{text}>", PAYLOAD_LIMIT))
+        return self._ended(run, "failed", None, keep=False, error=text, traceback=text, reason="error")
 
     def _classify(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
         if type(value) is FannedOut:
@@ -421,27 +427,32 @@ class Runner:
             retryable=is_retryable(error, run.execution.rules.non_retryable),
         )
 
-    def _ended(self, run: Run, end: AttemptEnd, cpu_ms: float | None, **details: Any) -> Outcome:
+    def _ended(self, run: Run, end: AttemptEnd, cpu_ms: float | None, *, keep: bool = True, **details: Any) -> Outcome:
+        """`keep` is false if the handler's counters and metadata must not be looked at."""
         if run.stopped is not None and (end == "completed" or run.overran):
             details["overran"] = _ASKED_BY.get(run.stopped)
-        kept = run.context.kept()
+        kept = run.context.kept() if keep else None
         if kept is not None:
             details["counters_json"], details["metadata_json"] = kept
-        return self._bare(run, end, cpu_ms, **details)
-
-    def _bare(self, run: Run, end: AttemptEnd, cpu_ms: float | None, **details: Any) -> Outcome:
-        """Without the handler's counters and metadata."""
-        if run.stopped is not None and (end == "completed" or run.overran):
-            details["overran"] = _ASKED_BY.get(run.stopped)
-        ended = self._clock.monotonic() if run.ended is None else run.ended
         return Outcome(
             end=end,
             started=run.started,
-            ended=run.started + round((ended - run.began) * SECOND),
+            ended=run.started + round(((run.ended or self._clock.monotonic()) - run.began) * SECOND),
             worker=self._worker,
             cpu_ms=cpu_ms,
             **details,
         )
+
+
+def _quick_json(value: Any) -> str | None:
+    """The JSON text of an object of plain scalars; None for everything else."""
+    if type(value) is not dict:
+        return None
+    try:
+        text = plainly(value)
+    except BaseException:
+        return None
+    return None if text is None or len(text) > PAYLOAD_LIMIT else text.decode()
 
 
 def _is_plain(run: Run, value: Any, error: BaseException | None) -> bool:
