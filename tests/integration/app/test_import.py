@@ -118,7 +118,7 @@ NAMESPACES = {
     "backfills": ["cancel", "get", "pause", "recent", "resume", "start", "wait"],
     "bulk": ["executions", "jobs"],
     "calendars": ["all", "declare", "get", "jobs", "remove", "revert", "set"],
-    "locks": ["all", "release", "suggested_ttl"],
+    "locks": ["all", "page", "release", "suggested_ttl"],
     "monitoring": [
         "alert_rules",
         "grafana_dashboard",

@@ -1,7 +1,7 @@
--- Views for reporting: read-only, with the columns of PostgreSQL's, which stay as they are across releases. Instants are
--- ISO 8601 texts, UTC; `started_us` is the start as it is stored, in microseconds: an index serves it, and one of the text
--- would cost every execution 2 microseconds. `due` is NULL for a job that does not tick, and the end of the pause for a
--- paused one: see Job.due.
+-- Views for reporting: read-only, with the columns of PostgreSQL's, which stay as they are across releases. Instants
+-- are ISO 8601 texts, UTC; `started_us` is the start as it is stored, in microseconds: an index serves it, and one of
+-- the text would cost every execution 2 microseconds. `due` is NULL for a job that does not tick, and the end of the
+-- pause for a paused one: see Job.due.
 
 CREATE VIEW mainspring_view_jobs AS
 SELECT

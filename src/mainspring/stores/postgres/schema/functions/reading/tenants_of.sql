@@ -6,8 +6,8 @@ AS $$
     SELECT CASE WHEN (body->>'policy')::json->'fan_out' IS NULL THEN NULL ELSE coalesce(
         (result::json->>wanted)::bigint,
         (SELECT count(*) FROM mainspring.history h
-         WHERE h.parent_id = parent::text AND CASE wanted WHEN 'total' THEN true WHEN 'success' THEN h.state = 'completed'
-            ELSE h.state NOT IN ('completed', 'skipped') END)
+         WHERE h.parent_id = parent::text AND CASE wanted WHEN 'total' THEN true
+            WHEN 'success' THEN h.state = 'completed' ELSE h.state NOT IN ('completed', 'skipped') END)
         + (SELECT count(*) FROM mainspring.live l WHERE l.parent_id = parent::text AND wanted = 'total')
     ) END
 $$;
