@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from ..model.errors import CommandRefused, InvalidValue, LeaseLost, MainspringError, NotFound
 from ..model.store.messages import Audit, HeldKey, LockRow
 from ..model.values.reading import duration
-from .loops import Emit, trouble
+from .loops import Emit, Outage, trouble
 from .ports import Clock, LockBackend, Store
 
 POLL = 0.2
@@ -193,15 +193,17 @@ class Lock:
     async def _renew(self) -> None:
         """Renew at a third of the time, counted from the request before; once refused, the lock is lost. A renewal does
         not shorten the time for which the lock is held at least."""
+        outage = Outage("locks", self._emit)
         while not self._lost:
             await asyncio.sleep(max(0.0, self._asked + self._ttl / 3 - self._clock.monotonic()))
             self._asked = self._clock.monotonic()
             time = max(self._ttl, self._hold_until - self._asked)
             try:
                 renewed = await self._backend.lock_renew(self.name, self.token, time)
-            except Exception as error:  # emitted, and tried again
-                self._emit(trouble("locks", error))
+            except Exception as error:  # tried again
+                outage.failed(error, self._clock.monotonic())
                 continue
+            outage.worked(self._clock.monotonic())
             if renewed:
                 self._ours_until = self._asked + time
             else:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ..model.errors import StoreUnavailable
+from ..model.errors import LockUnavailable, StoreUnavailable
 from ..model.events import Recovered, StoreLost, Trouble
 
 FIRST_PAUSE = 0.1
@@ -57,7 +57,8 @@ class Outage:
         """`now` is a monotonic time."""
         if self._since is None:
             self._since = now
-        kind = type(error).__name__ if isinstance(error, StoreUnavailable) else f"{type(error).__name__}: {error}"
+        away = isinstance(error, StoreUnavailable | LockUnavailable)  # whatever words they use
+        kind = type(error).__name__ if away else f"{type(error).__name__}: {error}"
         if kind not in self._emitted and len(self._emitted) < MOST_KINDS:
             self._emitted.add(kind)
             self._emit(trouble(self._where, error))
