@@ -25,6 +25,7 @@ from mainspring.stores.mongo import MongoStore
 from mainspring.stores.mongo.connection.database import Database
 from mainspring.stores.mongo.executions.claim import claim
 from mainspring.stores.mongo.executions.claim_update import claim_stages
+from mainspring.stores.mongo.limits.waking import NOTHING
 from tests.mongo_server import KINDS, mongo
 
 BATCH = 100
@@ -32,7 +33,7 @@ Way = Callable[[Database, ClaimRequest], Awaitable[int]]
 
 
 async def by_token(db: Database, request: ClaimRequest) -> int:
-    return len((await claim(db, request, ())).rows)
+    return len((await claim(db, request, NOTHING)).rows)
 
 
 async def one_by_one(db: Database, request: ClaimRequest) -> int:

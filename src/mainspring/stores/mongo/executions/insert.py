@@ -116,7 +116,7 @@ async def store_keyed(db: Database, execution: ExecutionRow, store: Callable[[Ex
     empty string. A key that is freed in the meantime is tried again."""
     choices = overlap_choices(execution)
     for _ in range(_KEY_TRIES):
-        holder = await unique_holder(db, execution.unique_key)
+        holder = await _holder(db, "unique_key", execution.unique_key)
         if holder is not None:
             return Added(execution.id, "unique_taken", holder)
         for row in [in_slot(execution, key) for key in choices] or [execution]:
@@ -126,18 +126,10 @@ async def store_keyed(db: Database, execution: ExecutionRow, store: Callable[[Ex
             if refused == "unique_key":
                 break
         else:
-            holder = await overlap_holder(db, choices[0])
+            holder = await _holder(db, "overlap_key", choices[0])
             refused = await store(skipped_record(execution))
             return Added(execution.id, "duplicate" if refused else "skipped", None if refused else holder)
     raise StoreError(f"the keys of execution {execution.id} change hands all the time")
-
-
-async def unique_holder(db: Database, key: str | None) -> str | None:
-    return await _holder(db, "unique_key", key)
-
-
-async def overlap_holder(db: Database, key: str | None) -> str | None:
-    return await _holder(db, "overlap_key", key)
 
 
 async def _holder(db: Database, field: str, key: str | None) -> str | None:

@@ -111,13 +111,6 @@ async def read_capacity(db: Database, limits: Iterable[Limit], now: Micros, *, a
     return capacity
 
 
-def capacity_in(doc: dict[str, Any], limit: Limit, now: Micros) -> Capacity:
-    """That of a rate limit whose document was read already, and of other limits of the same key."""
-    capacity = Capacity(now)
-    capacity.buckets[limit.key] = bucket_of(doc, limit)
-    return capacity
-
-
 async def _numbers(db: Database, keys: list[str]) -> dict[str, set[Any]]:
     numbers: dict[str, set[Any]] = {key: set() for key in keys}
     for doc in await db.executions.find({"slots.key": {"$in": keys}}, {"_id": 0, "slots": 1}):

@@ -23,8 +23,8 @@ from ..connection.bulk import value_by_id
 from ..connection.database import Database
 from ..connection.errors import repeated
 from ..documents import Document, ready_lane_of
-from .buckets import delete_full_buckets
-from .capacity import Capacity, KeyCapacity, capacity_in, read_capacity
+from .buckets import bucket_of, delete_full_buckets
+from .capacity import Capacity, KeyCapacity, read_capacity
 from .turns import PARKED, SHARE_FIELDS, Entrant, next_turns
 from .wait_lines import claimable, first_of_lines, limit_of, line_name, wait_named, waited, wake_line, wake_lines
 
@@ -177,7 +177,8 @@ async def _recheck(db: Database, docs: Sequence[Document]) -> int:
     if wait_named(doc["_id"]).kind == "slot":
         capacity = await read_capacity(db, limits.values(), now)
     else:
-        capacity = capacity_in(doc, next(iter(limits.values())), now)
+        limit, capacity = next(iter(limits.values())), Capacity(now)
+        capacity.buckets[limit.key] = bucket_of(doc, limit)  # it was read already
     free = {line: max(0, capacity.left(limit)) for line, limit in limits.items()}
     left = [line for line, ids in lines.items() if len(ids) > free[line] or len(ids) == _ROWS_PER_LINE]
     change = {"recheck_at": min(capacity.next_recheck(limits[line], free[line]) for line in left or lines)}
