@@ -25,6 +25,8 @@ from mainspring import (
     State,
     current_tenant,
 )
+from mainspring.core.engine import janitor
+from mainspring.core.tenants.endings import CheckedParents
 from mainspring.core.tenants.fan_out import MOST_HANGING
 from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Trouble
@@ -39,6 +41,46 @@ async def run_job(app: Mainspring, name: str = "nightly", **options: Any) -> Exe
 
 async def states(app: Mainspring, parent: Execution) -> dict[str, str]:
     return {run.tenant: run.status.value for run in await app.tenants.runs(parent, limit=1_000)}
+
+
+@pytest.mark.req("TEN-4", "EXE-7")
+async def test_tenants_that_end_one_by_one_end_their_parent_without_the_safety_net(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The follow-ups of each ending are done before the next tenant ends: each of them must look at the parent."""
+
+    async def never(*_: object) -> CheckedParents:
+        return CheckedParents(0, None)
+
+    monkeypatch.setattr(janitor, "check_open_parents", never)
+    app = nodes.app()
+    gates = {name: asyncio.Event() for name in "abc"}
+
+    @app.job("nightly", tenants=lambda: list(gates))
+    async def nightly(ctx: JobContext) -> None:
+        await gates[ctx.tenant or ""].wait()
+
+    async with app:
+        await app.start()
+        parent = await app.trigger("nightly")
+
+        async def state() -> str:
+            return (await app.get(parent.id)).state.value
+
+        async def all_run() -> dict[str, str]:
+            found = {run.tenant: run.execution_id for run in await app.tenants.runs(parent, status="running")}
+            return found if len(found) == len(gates) and await state() == "waiting" else {}
+
+        async def follow_ups_done(tenant: str) -> bool:
+            child = await app.get(ids[tenant])
+            return child.state.final and not row_of(child).todo
+
+        ids = await until(all_run, "all tenants run, and the parent waits")
+        for name, gate in gates.items():
+            assert await state() == "waiting"
+            gate.set()
+            await until(lambda: follow_ups_done(name), f"the follow-ups of {name} are done")  # noqa: B023
+        assert await state() == "completed", "the follow-ups of the last tenant include the end of the parent"
 
 
 @pytest.mark.req("TEN-1", "TEN-3", "TEN-4", "EXE-7")

@@ -17,6 +17,7 @@ from tests.integration.core.tenants.test_tenants import (
     test_each_window_of_a_backfill_runs_for_every_tenant,
     test_no_more_tenants_at_once_than_allowed,
     test_tenants_start_in_the_order_of_their_list,
+    test_tenants_that_end_one_by_one_end_their_parent_without_the_safety_net,
     test_the_handler_runs_once_for_each_tenant,
     test_without_continue_on_failure_those_that_have_not_started_are_cancelled,
 )
