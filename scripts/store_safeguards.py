@@ -117,7 +117,7 @@ POSTGRES_SAFEGUARDS = (
         "limits/hold_keys",
         "FOR UPDATE SKIP LOCKED",
         "",
-        "test_claims_at_the_same_time_never_exceed_the_limit",
+        "tests/integration/stores/postgres/test_limits.py::test_a_slot_that_an_open_transaction_takes_is_not_given_again",
     ),
     in_postgres("version of ticks", "jobs/write_ticks", "AND j.version = g.seen", "", RANDOM),
     in_postgres("version of written jobs", "jobs/write_job", "AND j.version = seen", "", SEEN_VERSION),

@@ -74,6 +74,29 @@ async def rows_of(url: str, text: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.req("FLW-3", "REL-1")
+async def test_a_slot_that_an_open_transaction_takes_is_not_given_again(url: str) -> None:
+    """A claim that has not been committed holds the key: others leave its rows and look again soon."""
+    claim = "SELECT mainspring.exchange(NULL, NULL, 'w2', 1, '{crawl}', NULL, 30000000, 1, 0, false)"
+    async with opened(url) as [store], await psycopg.AsyncConnection.connect(url) as other:
+        limits = encode_limits((Limit("a", concurrency=1),))
+        await store.add([execution(limits=limits)])
+        [first] = (await store.exchange([], request())).claimed
+        await store.exchange([change(first)], None)  # from now on the key has a row
+        await store.add([execution(limits=limits) for _ in range(3)])
+        await other.execute(claim.encode())
+        async with asyncio.timeout(10):
+            answer = await store.exchange([], request())
+        assert answer.claimed == ()
+        assert answer.next_due is not None
+        assert answer.next_due <= answer.now + 5_000_000
+        await other.commit()
+        assert (await store.exchange([], request())).claimed == ()
+        running = await store.find(ExecutionQuery(states=frozenset({State.RUNNING})))
+        assert [row.owner for row in running] == ["w2"]
+        assert (await store.exchange([change(running[0])], request())).claimed != ()
+
+
+@pytest.mark.req("FLW-3", "REL-1")
 async def test_many_that_settle_and_claim_at_once_never_exceed_a_limit_nor_lose_a_slot(url: str) -> None:
     """Each row has two keys, in either order; some are handed back, and each is told apart from what others hold."""
     held: Counter[str] = Counter()
