@@ -260,8 +260,9 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def time_limit(self, start: Micros) -> float | None:
         """Seconds that an attempt may take that starts then: its timeout, or what is left for the run; 0 if nothing
         is. None for any time."""
-        timeout = self.rules.timeout
-        if (end := self.run_ends(start)) is None:
+        rules = self.rules
+        timeout = rules.timeout
+        if rules.run_timeout is None or (end := self.run_ends(start)) is None:
             return timeout
         left = max(0, end - start) / SECOND
         return left if timeout is None else min(left, timeout)

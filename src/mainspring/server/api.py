@@ -34,7 +34,8 @@ from .stream import Streams
 
 DESCRIPTION = """Jobs, their executions, and the processes that run them.
 
-Every error has the form `{"error": {"code", "message", "details", "request_id"}}`. Times are ISO 8601 in UTC.
+Every error has the form `{"error": {"code", "message", "details", "request_id"}}`. Times are ISO 8601 in UTC,
+those of data windows in the zone of their job.
 `X-Request-Id` is taken from the request if it is sane, and is in every answer and in the audit.
 """
 

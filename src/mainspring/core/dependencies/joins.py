@@ -16,6 +16,7 @@ from ...model.execution import ExecutionRow, State
 from ...model.job import Job
 from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.time.instants import SECOND, Micros, to_datetime
+from ...model.time.zones import known_zone, local_instant
 from ..loops import Emit, one_by_one
 from ..ports import Store
 
@@ -101,24 +102,26 @@ def group_of(execution: ExecutionRow) -> str:
     return f"flow:{flow_of(execution)}"
 
 
-def group_words(key: str) -> str:
-    """The key of a record in words.
+def group_words(key: str, tz: str = "UTC") -> str:
+    """The key of a record in words, by the clock of this zone.
 
     >>> group_words("tick:01772359200000000#acme")
     "the tick 2026-03-01T10:00:00Z of tenant 'acme'"
+    >>> group_words("window:01772323200000000-01772409600000000", "Europe/Berlin")
+    'the window 2026-03-01T01:00:00+01:00 to 2026-03-02T01:00:00+01:00'
     """
     words, _, tenant = key.partition("#")
     if found := _WINDOW.fullmatch(words):
-        words = f"the window {_instant(found[1])} to {_instant(found[2])}"
+        words = f"the window {_instant(found[1], tz)} to {_instant(found[2], tz)}"
     elif found := _TICK.fullmatch(words):
-        words = f"the tick {_instant(found[1])}"
+        words = f"the tick {_instant(found[1], tz)}"
     elif words.startswith("flow:"):
         words = f"the flow of execution {words[5:]}"
     return f"{words} of tenant {tenant!r}" if tenant else words
 
 
-def _instant(micros: str) -> str:
-    return to_datetime(int(micros)).isoformat().replace("+00:00", "Z")
+def _instant(micros: str, tz: str) -> str:
+    return local_instant(to_datetime(int(micros)), known_zone(tz)).isoformat().replace("+00:00", "Z")
 
 
 def single_key(group: str, tenant: str) -> str:

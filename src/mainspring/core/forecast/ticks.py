@@ -61,6 +61,7 @@ AT_ONCE = 1_000_000
 WITHOUT_EFFECT = frozenset(
     (
         *("handler", "trigger", "tz", "params", "queue", "priority", "max_attempts", "retry", "timeout"),
+        "run_timeout",
         *("non_retryable", "overlap", "overlap_limit", "missed", "missed_while_paused", "grace", "window"),
         *("enabled", "retention", "description", "metadata"),
     )

@@ -116,7 +116,7 @@ def _closed(closing: Closing, hours: str | None) -> Reason:
 
 def _parents(known: Facts) -> list[Reason]:
     """For a job with `after`: the parents that will never come, and the executions it waits for."""
-    after, waits = known.view.after, known.waiting_for
+    after, waits, tz = known.view.after, known.waiting_for, known.view.tz
     if not after:
         return []
     found = _never_coming(waits)
@@ -131,7 +131,7 @@ def _parents(known: Facts) -> list[Reason]:
     found += [
         Reason(
             "waits_for_parent",
-            f"{', '.join(half.ended)} ended for {group_words(half.group)}; it waits for {', '.join(half.missing)}",
+            f"{', '.join(half.ended)} ended for {group_words(half.group, tz)}; it waits for {', '.join(half.missing)}",
             details={"group": half.group, "ended": half.ended, "missing": list(half.missing)},
         )
         for half in waits.half

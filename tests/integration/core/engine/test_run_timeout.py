@@ -6,20 +6,24 @@ import asyncio
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
 from mainspring import JobContext, Mainspring, Retry, State
+from mainspring.app.adapters import SystemClock
 from mainspring.core.commands.tenant_retries import TenantRun
 from mainspring.core.engine.janitor import Janitor
 from mainspring.core.render.entities import execution_json
 from mainspring.core.rules import transitions
+from mainspring.core.rules.new_execution import new_execution
 from mainspring.core.views.job import job_of
 from mainspring.model.events import AttemptEnded
-from mainspring.model.execution import Outcome
+from mainspring.model.execution import AttemptRecord, Outcome, encode_attempts
 from mainspring.model.store.messages import ClaimRequest
+from mainspring.model.time.instants import SECOND
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing import FakeClock, harness
-from tests.support import Nodes, ended, until
+from tests.support import DEADLINE, Nodes, ended, until
 
 pytestmark = pytest.mark.req("OPS-2")
 
@@ -113,6 +117,28 @@ async def test_any_node_ends_what_waits_past_its_time() -> None:
         over = await app.get(parent.id)
         assert (over.state, over.reason) == (State.FAILED, "run_timeout")
         assert {run.status for run in await app.tenants.runs(parent)} == {State.CANCELLED}
+
+
+async def test_a_retry_that_is_claimed_too_late_does_not_begin() -> None:
+    store = MemoryStore(SystemClock())
+    app = Mainspring(store)
+    ran: list[int] = []
+    app.job("flaky", run_timeout="1m")(lambda: ran.append(1))
+    await app.open()
+    [job] = await store.jobs(["flaky"])
+    now = await store.now()
+    tried = encode_attempts([AttemptRecord(1, "w", now - 90 * SECOND, now - 80 * SECOND, "failed", "OSError: gone")])
+    retry = msgspec.structs.replace(
+        new_execution(job, trigger="enqueue", now=now - 90 * SECOND, chance=Random(0)),
+        started=now - 90 * SECOND,
+        failures=1,
+        attempts_json=tried,
+        error="OSError: gone",
+    )
+    await store.add([retry])
+    async with app:
+        over = await app.wait(retry.id, timeout=DEADLINE)
+    assert (over.state, over.reason, len(over.attempts), ran) == (State.FAILED, "run_timeout", 1, [])
 
 
 async def test_the_janitor_ends_a_retry_that_no_worker_claims() -> None:
