@@ -221,7 +221,4 @@ def _with_windows(job: Job, found: list[TimingPeriod]) -> list[TimingPeriod]:
 
 def _instant(field: str, value: Any, job: Job) -> Micros:
     """A value without an offset is read in the job's zone."""
-    at = to_micros(instant(field, value, tz=job.spec.tz))
-    if at < 0:
-        raise InvalidValue(field, value, "an instant from 1970 on")
-    return at
+    return to_micros(instant(field, value, tz=job.spec.tz))

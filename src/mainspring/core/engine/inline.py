@@ -28,12 +28,11 @@ from ..declaring.context import JobContext, RunningContext, running_in
 from ..jobs.job_cache import JobCache
 from ..loops import FIRST_PAUSE, LONGEST_PAUSE, Emit, Outage, trouble
 from ..ports import Clock, Store, Tracing
-from ..rules import new_execution, transitions
+from ..rules import new_execution, ticks, transitions
 from .descriptions import describe_error, describe_traceback
 from .heartbeat import Leases
 from .runner import REASON_LIMIT, report_of
 
-ONE_TRY = encode_policy(RunPolicy(max_attempts=1))
 PATIENCE = 5.0
 """Seconds that the tracked work waits for the store before it begins, and after it has ended."""
 MOST_LATE = 1_000
@@ -128,8 +127,9 @@ class Tracker:
         return await self._job_cache.get(name)
 
     def _running(self, job: Job, now: int, leases: Leases, fields: dict[str, Any]) -> ExecutionRow:
-        pending = new_execution.new_execution(job, now=now, chance=self._chance, **fields)
-        return new_execution.inline_execution(pending, leases.info.id, now, seconds_to_micros(leases.lease), ONE_TRY)
+        window, policy = ticks.window_at(job, now), encode_policy(RunPolicy(max_attempts=1, tz=job.spec.tz))
+        pending = new_execution.new_execution(job, now=now, chance=self._chance, window=window, **fields)
+        return new_execution.inline_execution(pending, leases.info.id, now, seconds_to_micros(leases.lease), policy)
 
     async def _end(
         self,
