@@ -86,7 +86,7 @@ class MongoSuite(StoreConformance):
             "ticks together": lambda _, __, batch: len(batch) > 1 and all(one.won for one in batch),
             "some of them lost": lambda _, __, batch: len(batch) > 1 and not all(one.won for one in batch),
         }
-        return counted(Way(settle, "_settle_round", endings), Way(write, "_try_together", ticks))
+        return counted(Way(settle, "_settle_round", endings), Way(write, "_decide", ticks))
 
 
 class TestMongoReplicaSet(MongoSuite):
