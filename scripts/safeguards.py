@@ -175,6 +175,11 @@ SAFEGUARDS = (
         (f"{ZOMBIES}::test_a_process_that_was_paused_does_not_rescue_from_itself",),
     ),
     Safeguard(
+        "no handler begins on a lease that ran out by the monotonic clock",
+        (Edit("core/engine/worker.py", "run.leased_until = leased + self._settings.lease", "pass"),),
+        ("tests/integration/core/engine/test_late_starts.py",),
+    ),
+    Safeguard(
         "a repeated claim ends the hold of the earlier run",
         (Edit("core/engine/worker.py", "self._lose(self._runs[id])\n        self._prefetched.pop(id)", "pass"),),
         (SIMULATION, ZOMBIES),
