@@ -200,7 +200,7 @@ def _snapshots_sql(schema: str) -> str:
         columns=", ".join(_COLUMNS),
         jobs=sql("jobs", schema),
         totals=", ".join(_STATS),
-        stats=sql("stats", schema).replace("$1::text", found),
+        stats=sql("stats", schema).replace("$1::text IS NULL OR ", "").replace("$1::text", found),
     )
 
 

@@ -9,7 +9,10 @@ WITH parts AS (
     FROM mainspring.delta
 ), wanted AS (
     SELECT p.*, i.job_id FROM parts p JOIN mainspring.incarnation i ON i.key = p.job_key
-    WHERE $1::text IS NULL OR i.job_id = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))
+    WHERE $1::text IS NULL OR p.job_key = ANY (ARRAY(
+        SELECT i.key FROM mainspring.incarnation i
+        WHERE i.job_id = ANY (ARRAY(SELECT json_array_elements_text($1::text::json)))
+    ))
 ), newest AS (
     SELECT DISTINCT ON (job_id) job_id, last_id, last_state, last_started, last_finished, last_error, last_failures
     FROM wanted ORDER BY job_id, last_id DESC NULLS LAST
