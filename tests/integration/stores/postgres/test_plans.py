@@ -277,6 +277,8 @@ STEPS: dict[str, Any] = {
     "in a range of time": find_in_time,
     "count up to a cap": lambda store: store.count(ExecutionQuery(), 100),
     "children": lambda store: store.children("p1"),
+    "when the last child ended": lambda store: store.last_child_ended("p1"),
+    "keys held": lambda store: store.held_keys("unique", "k", 20),
     "follow-ups": lambda store: store.todo(100, "019b0000-0000-7000-8000-000000000000"),
     "expired": lambda store: store.expired(100),
     "strays": lambda store: store.unserved_cancels(100),
