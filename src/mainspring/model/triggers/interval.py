@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from ..errors import InvalidValue
-from ..time.instants import Micros, to_micros
+from ..time.instants import PLAUSIBLE, Micros, is_plausible, to_micros
 from ..values.reading import LONGEST_DURATION, choice, duration_text, instant, instant_or_local, whole
 from .base import REFERENCE, Trigger, instant_text, utc
 
@@ -30,7 +30,7 @@ class Every(Trigger, frozen=True, tag="every"):
         if not SHORTEST_PERIOD <= self.seconds <= LONGEST_DURATION:
             raise InvalidValue("every", self.seconds, "a period from 1 ms to 100 years", "Such as every(minutes=30)")
         if self.start is not None:
-            instant_or_local("every start", self.start)
+            _check_instant("every start", self.start)
 
     @property
     def fixed_delay(self) -> bool:
@@ -96,7 +96,7 @@ class Once(Trigger, frozen=True, tag="once"):
     at: datetime
 
     def __post_init__(self) -> None:
-        instant_or_local("once", self.at)
+        _check_instant("once", self.at)
 
     def with_zone(self, tz: str | tzinfo) -> Once:
         return self if self.at.tzinfo is not None else Once(instant("once", self.at, tz=tz))
@@ -185,6 +185,11 @@ def once(at: datetime | str | float) -> Once:
     '@once 2026-01-01T00:00:00Z'
     """
     return Once(instant_or_local("once", at))
+
+
+def _check_instant(field: str, at: datetime) -> None:
+    if not is_plausible(at if at.tzinfo is not None else at.replace(tzinfo=UTC)):
+        raise InvalidValue(field, at, PLAUSIBLE)
 
 
 def _in_utc(at: datetime) -> datetime:
