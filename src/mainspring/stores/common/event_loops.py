@@ -40,8 +40,7 @@ class PerLoop(Generic[T]):
     async def close(self, end: Callable[[T], Coroutine[Any, Any, None]]) -> None:
         """End each object on its own loop."""
         self._drop_closed()
-        for loop in list(self._objects):
-            await on_loop(loop, end(self._objects.pop(loop)))
+        await asyncio.gather(*(on_loop(loop, end(self._objects.pop(loop))) for loop in list(self._objects)))
 
     def _drop_closed(self) -> None:
         for loop in [loop for loop in self._objects if loop.is_closed()]:
