@@ -41,6 +41,9 @@ FILL = """
     SELECT 'idle' || n, 'idle-' || n, 1, 'code', '{"handler":"work"}', '{}', '', 0, false, 0, 0,
         mainspring.now_micros() + 3600000000 + n, '{"row":{"handler":"work","queue":"default"},"search":""}'
     FROM generate_series(1, %(rows)s) n;
+    INSERT INTO mainspring.totals (job_key, completed, partial, failed, cancelled, skipped, duration_ms, timed, rescued,
+        last_failures)
+    SELECT i.key, 1, 0, 0, 0, 0, 5, 1, 0, 0 FROM mainspring.incarnation i WHERE i.job_id LIKE 'idle%%';
     INSERT INTO mainspring.live (id, created, due, job_key, priority, phase, lane, body)
     SELECT mainspring.new_id(t), t, CASE n %% 3 WHEN 0 THEN t + 7200000000000 ELSE 0 END, 1 + n %% 50, n %% 7 %% 2,
         CASE n %% 3 WHEN 0 THEN 0 ELSE 1 END, CASE n %% 3 WHEN 1 THEN 'default/excluded' ELSE 'default/work' END,
@@ -258,6 +261,8 @@ STEPS: dict[str, Any] = {
     "add for a tenant": lambda store: store.add([execution(tenant="t1", parent_id="p1") for _ in range(20)]),
     "due jobs": lambda store: store.due_jobs(100),
     "some jobs": lambda store: store.jobs([f"idle{n}" for n in range(1, 100, 5)]),
+    "snapshots of some jobs": lambda store: store.job_snapshots(["idle5", "idle7", "idle11"]),
+    "statistics of some jobs": lambda store: store.stats(["idle-5", "idle-7"]),
     "tick": tick,
     "walk over jobs": lambda store: store.jobs_after("idle5", 50),
     "newest": lambda store: store.find(ExecutionQuery(limit=20)),
