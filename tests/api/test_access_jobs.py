@@ -10,12 +10,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from fastapi import FastAPI
 
 from mainspring import JobContext, Mainspring, State
 from mainspring.core.commands.bulk import EXECUTION_COMMANDS, JOB_COMMANDS
 from mainspring.core.views.job import job_of
+from mainspring.core.views.records import AuditRecord
+from mainspring.model.job import Job
 from mainspring.server.api import create_api
 from tests.api.access_support import SECRET, STRANGER, Answer, ask, signed
 from tests.support import ended
@@ -78,20 +81,26 @@ def doors(api: FastAPI, ids: dict[str, str]) -> list[tuple[str, str, Any]]:
     return sorted(found, key=lambda each: each[0] == "DELETE")
 
 
+async def kept(app: Mainspring) -> tuple[Job, list[AuditRecord]]:
+    """What a refused request must not change. Runs that have ended get their numbers meanwhile."""
+    job = job_of(await app.job_view("close"))
+    return msgspec.structs.replace(job, last_number=0), await app.audits()
+
+
 async def come_in(api: FastAPI, role: str, method: str, path: str, body: Any) -> Answer:
     return await ask(api, path, method, peer=STRANGER, bearer=signed(role=role), body=body)
 
 
 async def test_who_lacks_the_role_finds_every_door_closed() -> None:
     async with interface() as (api, app, ids):
-        before = job_of(await app.job_view("close")), await app.audits()
+        before = await kept(app)
         asked = doors(api, ids)
         assert len(asked) > 20
         for method, path, body in asked:
             refused = await come_in(api, "operator", method, path, body)
             assert (refused.status, refused.code) == (403, "role_too_low"), (method, path, refused)
             assert refused.message == MESSAGE, (method, path)
-        assert (job_of(await app.job_view("close")), await app.audits()) == before
+        assert await kept(app) == before
 
 
 async def test_who_has_it_finds_them_open() -> None:
@@ -103,7 +112,7 @@ async def test_who_has_it_finds_them_open() -> None:
 
 async def test_in_bulk_it_is_refused_one_by_one() -> None:
     async with interface() as (api, app, ids):
-        before = job_of(await app.job_view("close")), await app.audits()
+        before = await kept(app)
         for kind, commands, wanted in [
             ("jobs", JOB_COMMANDS, {"handler": "close"}),
             ("executions", EXECUTION_COMMANDS, {"job": "close"}),
@@ -114,7 +123,7 @@ async def test_in_bulk_it_is_refused_one_by_one() -> None:
                     answer = await come_in(api, "operator", "POST", f"/api/v1/bulk/{kind}", body)
                     assert (answer.status, answer.body["done"]) == (200, 0), (body, answer)
                     assert {each["error"]["message"] for each in answer.body["results"]} == {MESSAGE}
-        assert (job_of(await app.job_view("close")), await app.audits()) == before
+        assert await kept(app) == before
 
 
 async def test_nobody_gives_a_job_a_role_they_do_not_have() -> None:
