@@ -223,7 +223,7 @@ async def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.req("OPS-1")
 async def test_a_database_that_cannot_be_reached() -> None:
-    app = Mainspring("mongodb://127.0.0.1:1/jobs?serverSelectionTimeoutMS=200")
+    app = Mainspring("mongodb://127.0.0.1:1/jobs?serverSelectionTimeoutMS=200", start_timeout=0)
     app.job("greet")(lambda: None)
     with pytest.raises(StoreError, match=r"127\.0\.0\.1:1/jobs.*check that the server runs and can be reached"):
         await app.start()
