@@ -4,7 +4,7 @@ Each process that listens has a FIFO in a folder beside the database; a process 
 byte to the FIFOs of the others. A wake-up is only a hint to look at `data_version`. That is also polled, which covers
 what no wake-up announces: commits of a caller's own connection, and systems without FIFOs.
 
-A FIFO without a reader was left by a process that was killed: whoever finds it removes it.
+A FIFO without a reader was left behind by a killed process; the next process that sees it removes it.
 """
 
 from __future__ import annotations
