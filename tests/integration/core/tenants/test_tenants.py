@@ -233,7 +233,7 @@ async def test_a_single_tenant_is_retried_beside_its_parent(nodes: Nodes) -> Non
 
 @pytest.mark.req("TEN-2")
 async def test_without_continue_on_failure_those_that_have_not_started_are_cancelled(nodes: Nodes) -> None:
-    app = nodes.app(concurrency=1)
+    app = nodes.app(concurrency=2)
     ran: list[str] = []
 
     @app.job("nightly", tenants=[f"t{n}" for n in range(40)], continue_on_failure=False, tenant_max_attempts=1)
@@ -241,9 +241,9 @@ async def test_without_continue_on_failure_those_that_have_not_started_are_cance
         assert ctx.tenant is not None
         ran.append(ctx.tenant)
         if len(ran) == 1:
+            await until(lambda: len(ran) > 1)
             raise ValueError("the first one")
-        if len(ran) > 1:
-            await until(lambda: _stopped(app))
+        await until(lambda: _stopped(app))
 
     async with app:
         parent = await run_job(app)
