@@ -17,6 +17,7 @@ Overlap: TypeAlias = Literal["skip", "queue", "allow", "cancel_running"]
 MissedRule: TypeAlias = Literal["skip", "latest", "all"]
 FailedParent: TypeAlias = Literal["skip", "run"]
 TriggerRole: TypeAlias = Literal["operator", "admin"]
+Isolation: TypeAlias = Literal["thread", "process"]
 RetryPreset: TypeAlias = Literal["queue", "tenant", "patient"]
 
 ENDINGS = ("completed", "partial", "failed", "cancelled", "skipped")
@@ -253,6 +254,14 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """The zone in which its window is shown."""
     run_timeout: float | None = None
     """Seconds from its first start to its end, whatever happens in between."""
+    isolation: Isolation | None = None
+    """Where the handler runs; None: a coroutine on the event loop, a plain function in a thread."""
+    max_cpu: float | None = None
+    """Seconds of processor time that one attempt may use. This and the next two need `isolation="process"`."""
+    max_memory: int | None = None
+    """Bytes that the process of the handler and its own children may hold together."""
+    max_address_space: int | None = None
+    """Bytes of address space; the handler gets a `MemoryError` beyond."""
 
 
 def check_retry(field: str, value: Any) -> Retry:

@@ -145,6 +145,7 @@ class LogLine(msgspec.Struct, frozen=True):
     at: Micros
     level: str
     message: str
+    logger: str = ""
 
 
 class ProgressReport(msgspec.Struct, frozen=True, kw_only=True):
