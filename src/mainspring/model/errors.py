@@ -162,6 +162,10 @@ class LeaseLost(MainspringError):
     """The execution belongs to another worker by now: what this one writes about it is refused."""
 
 
+class WebhookError(MainspringError, ValueError):
+    """A received webhook that cannot be trusted: the message says what is wrong with its headers, time or signature."""
+
+
 class StoreError(MainspringError):
     """The store could not do what was asked."""
 
