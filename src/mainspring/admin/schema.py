@@ -56,9 +56,9 @@ def script(url: str, after: int = 0) -> str:
         from ..stores.postgres.migrate import script as postgres_script
 
         return postgres_script(Endpoint(url, None, None).schema, after)
-    from ..stores.sqlite.statements import versions
+    from ..stores.sqlite.migrate import script as sqlite_script
 
-    return "\n".join(text for number, text in versions() if number > after)
+    return sqlite_script(after)
 
 
 def _scheme(url: str) -> str:

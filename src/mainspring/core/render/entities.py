@@ -410,6 +410,7 @@ class LogEntryJson(JsonForm):
     number: int
     at: Instant
     level: str
+    logger: str
     message: str
 
 

@@ -21,6 +21,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     at: datetime
     level: str
     message: str
+    logger: str = ""
 
 
 class LockView(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def log_entries(lines: Iterable[tuple[int, LogLine]]) -> list[tuple[int, LogEntry]]:
-    return [(number, LogEntry(to_datetime(line.at), line.level, line.message)) for number, line in lines]
+    return [(number, LogEntry(to_datetime(line.at), line.level, line.message, line.logger)) for number, line in lines]
 
 
 def lock_view(row: LockRow | HeldKey) -> LockView:

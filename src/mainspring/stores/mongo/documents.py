@@ -32,7 +32,7 @@ from typing import Any
 
 import msgspec
 from bson import Int64
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from ...model.execution import AttemptRecord, ExecutionRow, State, encode_attempts, lane
 from ...model.job import Job, JobStats
@@ -218,7 +218,7 @@ def stats_of(job_id: str, doc: Mapping[str, Any]) -> JobStats:
 
 
 def audit_document(audit: Audit) -> Document:
-    fields = msgspec.structs.asdict(audit)
+    fields = asdict(audit)
     return {"_id": fields.pop("id"), **{name: value for name, value in fields.items() if value is not None}}
 
 
@@ -227,11 +227,11 @@ def audit_of(doc: Mapping[str, Any]) -> Audit:
 
 
 def log_document(id: str, number: int, line: LogLine) -> Document:
-    return {"_id": log_id(id, number), "n": number, "at": line.at, "level": line.level, "message": line.message}
+    return {"_id": log_id(id, number), "n": number, **asdict(line)}
 
 
 def log_of(doc: Mapping[str, Any]) -> tuple[int, LogLine]:
-    return int(doc["n"]), LogLine(int(doc["at"]), doc["level"], doc["message"])
+    return int(doc["n"]), LogLine(int(doc["at"]), doc["level"], doc["message"], doc.get("logger", ""))
 
 
 def log_id(id: str, number: int) -> str:

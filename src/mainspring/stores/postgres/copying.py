@@ -78,8 +78,8 @@ async def _executions(db: Database, after: str, limit: int) -> list[ExecutionRec
     ids = numbers([row.id for row in rows])
     unkept = {id for (id,) in await db.rows("unkept", ids, repeat=True)}
     logs: dict[str, list[tuple[int, LogLine]]] = defaultdict(list)
-    for id, seq, at, level, message in await db.rows("logs_of", ids, repeat=True):
-        logs[id].append((seq, LogLine(at, level, message)))
+    for id, seq, *line in await db.rows("logs_of", ids, repeat=True):
+        logs[id].append((seq, LogLine(*line)))
     return [ExecutionRecord(execution=row, keep=row.id not in unkept, logs=tuple(logs[row.id])) for row in rows]
 
 
@@ -98,7 +98,8 @@ async def _add_executions(db: Database, records: Sequence[ExecutionRecord]) -> A
     await db.value("ensure_incarnations", texts(list(names)), texts(list(names.values())), repeat=True)
     unkept = [record.execution.id for record in records if not record.keep]
     lines = [
-        {"execution_id": record.execution.id, "seq": seq, **asdict(line), "message": storable(line.message)}
+        {"execution_id": record.execution.id, "seq": seq, "at": line.at, "level": line.level}
+        | {"message": storable(line.message), "logger": storable(line.logger)}
         for record in records
         for seq, line in record.logs
     ]

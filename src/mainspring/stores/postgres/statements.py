@@ -53,9 +53,9 @@ def statement_names() -> list[str]:
 
 # --- the schema -----------------------------------------------------------------------------------------------------
 
-VERSIONS = {1: "tables.sql"}
-"""Each version of the tables and the file under schema/ that leads to it from the one before. A later version adds a
-file of its own, `0002_...sql`."""
+VERSIONS = {1: "tables.sql", 2: "0002_logger.sql"}
+"""Each version of the tables and the file under schema/ that leads to it from the one before. A later version has a
+file of its own, named `0002_...sql`."""
 
 
 class Definition(NamedTuple):

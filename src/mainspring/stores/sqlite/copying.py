@@ -70,8 +70,8 @@ def _executions(tx: Transaction, ids: Sequence[str]) -> list[ExecutionRecord]:
     wanted = as_json(ids)
     unkept = {id for (id,) in tx.rows("unkept_ids", wanted)}
     logs: dict[str, list[tuple[int, LogLine]]] = defaultdict(list)
-    for id, seq, at, level, message in tx.rows("logs_of", wanted):
-        logs[id].append((seq, LogLine(at, level, message)))
+    for id, seq, *line in tx.rows("logs_of", wanted):
+        logs[id].append((seq, LogLine(*line)))
     return [ExecutionRecord(execution=rows[id], keep=id not in unkept, logs=tuple(logs[id])) for id in ids]
 
 
@@ -100,7 +100,7 @@ class _CopyBatch:
         self._tx.bulk("execution_insert", rows)
         self._tx.bulk("live_insert_plain", self._plain)
         self._tx.bulk("history_insert", self._ended)
-        lines = [(r.execution.id, seq, line.at, line.level, line.message) for r in new for seq, line in r.logs]
+        lines = [(r.execution.id, seq, *astuple(line)) for r in new for seq, line in r.logs]
         self._tx.bulk("log_insert", lines)
         return len(new)
 

@@ -41,12 +41,20 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
+def script(after: int = 0) -> str:
+    """What `migrate` runs on a file of version `after`, for an administrator to read and apply."""
+    return "\n".join(text + _record_version(number) for number, text in versions() if number > after)
+
+
 def _apply_missing(connection: sqlite3.Connection, current: int) -> None:
     for number, text in versions():
         if number > current:
-            for statement in split(text):
+            for statement in split(text + _record_version(number)):
                 connection.execute(statement)
-            connection.execute("UPDATE mainspring_meta SET value = ? WHERE key = 'schema'", (number,))
+
+
+def _record_version(number: int) -> str:
+    return f"\nUPDATE mainspring_meta SET value = {number} WHERE key = 'schema';\n"
 
 
 def _refuse_newer(found: int, newest: int) -> None:

@@ -10,9 +10,9 @@ import re
 from functools import cache
 from importlib import resources
 
-VERSIONS = {1: ("tables.sql", "views.sql")}
-"""Each version of the schema and the files under schema/ that lead to it from the version before. A later version adds
-a file of its own, `0002_...sql`."""
+VERSIONS = {1: ("tables.sql", "views.sql"), 2: ("0002_logger.sql",)}
+"""Each version of the schema and the files under schema/ that lead to it from the version before. A later version has
+a file of its own, named `0002_...sql`."""
 
 _ROWS = re.compile(r"/\*rows\*/(.*?)/\*end\*/", re.DOTALL)
 _PART = re.compile(r"\$(\w+)")

@@ -210,7 +210,7 @@ async def furnish(world: World) -> None:
     await world.add(world.execution(overlap_key="o"), world.execution(overlap_key="o"), world.execution())
     await world.add(world.execution(due=world.after(500)), world.execution(priority=5, queue="other"))
     running = await world.claim(limit=2, queues=frozenset({"default"}), lease=600.0)
-    lines = tuple(LogLine(n, "INFO", f"line {n}") for n in range(3))
+    lines = tuple(LogLine(n, "INFO", f"line {n}", f"shop.{n}") for n in range(3))
     assert len(running) == 2
     await world.store.report(
         [ProgressReport(id=running[1].id, token=running[1].token, owner="w1", progress_json='{"p":1}', logs=lines)]

@@ -11,8 +11,9 @@ import pytest
 
 from mainspring.cli.root import run_command
 from mainspring.model.errors import SchemaMismatch
+from mainspring.model.store.messages import LogLine
 from mainspring.stores.postgres import PostgresStore, migrate
-from mainspring.stores.postgres.statements import VERSIONS, definitions
+from mainspring.stores.postgres.statements import VERSIONS, definitions, versions
 from tests.integration.stores.postgres.test_store import life, opened
 from tests.servers import postgres
 
@@ -54,6 +55,19 @@ async def test_a_current_database_is_left_alone(url: str) -> None:
     await open_once(url)
     after = ask(url, "SELECT oid, xmin::text FROM pg_proc WHERE pronamespace = 'mainspring'::regnamespace ORDER BY oid")
     assert before == after
+
+
+@pytest.mark.req("OPS-5", "EXE-11")
+async def test_log_lines_of_version_1_are_kept_without_a_logger(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_versions = versions
+    monkeypatch.setattr(migrate, "versions", lambda schema: all_versions(schema)[:1])
+    await open_once(url)
+    id = "0199c1f2-7d5e-7abc-8def-0123456789ab"
+    ask(url, f"INSERT INTO mainspring.log (execution_id, seq, at, level, message) VALUES ('{id}', 1, 5, 'INFO', 'old')")
+    monkeypatch.undo()
+    async with opened(url) as store:
+        assert await store.logs(id) == [(1, LogLine(5, "INFO", "old"))]
+    assert ask(url, "SELECT value FROM mainspring.meta WHERE key = 'schema'") == [(NEWEST,)]
 
 
 @pytest.mark.req("OPS-5")

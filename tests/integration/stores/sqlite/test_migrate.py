@@ -100,6 +100,30 @@ def test_a_later_version_is_applied_to_an_older_file(file: sqlite3.Connection, m
     assert file.execute("SELECT colour FROM mainspring_jobs").fetchall() == []
 
 
+@pytest.mark.req("OPS-5", "EXE-11")
+def test_log_lines_of_version_1_are_kept_without_a_logger(
+    file: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "versions", lambda: versions()[:1])
+    migrate.migrate(file, "jobs.db", DEADLINE)
+    old = "INSERT INTO mainspring_logs (execution_id, seq, at, level, message) VALUES ('e', ?, 5, 'INFO', 'hello')"
+    file.execute(old, (1,))
+    monkeypatch.undo()
+    migrate.migrate(file, "jobs.db", DEADLINE)
+    file.execute(old, (2,))  # by a process of the release before, which still runs
+    assert file.execute("SELECT seq, message, logger FROM mainspring_logs").fetchall() == [
+        (1, "hello", ""),
+        (2, "hello", ""),
+    ]
+
+
+@pytest.mark.req("OPS-4", "OPS-5")
+def test_the_printed_sql_leaves_nothing_to_migrate(file: sqlite3.Connection) -> None:
+    file.executescript(migrate.script())
+    assert migrate.version_of(file) == NEWEST
+    migrate.migrate(file, "jobs.db", DEADLINE)
+
+
 @pytest.mark.req("OPS-5")
 def test_a_version_that_fails_leaves_nothing_behind(file: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     migrate.migrate(file, "jobs.db", DEADLINE)

@@ -83,7 +83,7 @@ async def logs(db: Database, id: str, after: int = 0) -> list[tuple[int, LogLine
     if not is_id(id):
         return []
     rows = await db.rows("logs", id, after, repeat=True)
-    return [(seq, LogLine(at, level, message)) for seq, at, level, message in rows]
+    return [(seq, LogLine(*line)) for seq, *line in rows]
 
 
 # --- searches -------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ async def report(db: Database, reports: Sequence[ProgressReport]) -> list[bool]:
 
 
 def _report(n: int, report: ProgressReport) -> dict[str, Any]:
-    lines = [(line.at, line.level, storable(line.message)) for line in report.logs]
+    lines = [(line.at, line.level, storable(line.message), storable(line.logger)) for line in report.logs]
     fields = {"id": report.id, "token": report.token, "owner": report.owner, "n": n, "logs": lines or None}
     return fields | {"progress": report.progress_json, "counters": report.counters_json}
 

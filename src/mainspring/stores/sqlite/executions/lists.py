@@ -78,7 +78,7 @@ def count(tx: Transaction, query: ExecutionQuery, cap: int) -> int:
 
 
 def logs(tx: Transaction, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
-    return [(seq, LogLine(at, level, message)) for seq, at, level, message in tx.rows("logs", id, after)]
+    return [(seq, LogLine(*line)) for seq, *line in tx.rows("logs", id, after)]
 
 
 def read(tx: Transaction, ids: Sequence[str]) -> list[ExecutionRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
@@ -79,7 +79,7 @@ def _report(tx: Transaction, rows: dict[str, ExecutionRow], report: ProgressRepo
 def _append_logs(tx: Transaction, id: str, lines: Sequence[LogLine]) -> None:
     first = (tx.value("log_last", id) or 0) + 1
     last = first + len(lines) - 1
-    numbered = [(id, number, line.at, line.level, line.message) for number, line in enumerate(lines, first)]
+    numbered = [(id, number, *astuple(line)) for number, line in enumerate(lines, first)]
     tx.bulk("log_insert", numbered[-LOG_LINES_KEPT:])
     tx.run("log_trim", id, last - LOG_LINES_KEPT)
 

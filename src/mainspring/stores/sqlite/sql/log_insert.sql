@@ -1,2 +1,2 @@
-INSERT INTO mainspring_logs (execution_id, seq, at, level, message)
-VALUES /*rows*/(?, ?, ?, ?, ?)/*end*/
+INSERT INTO mainspring_logs (execution_id, seq, at, level, message, logger)
+VALUES /*rows*/(?, ?, ?, ?, ?, ?)/*end*/

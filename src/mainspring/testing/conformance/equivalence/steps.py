@@ -383,7 +383,7 @@ class WorkerMessage:
             owner=owner,
             progress_json='{"done":1}',
             counters_json=None if self.position % 2 else '{"n":2}',
-            logs=(LogLine(now, "INFO", f"line {now}"),),
+            logs=(LogLine(now, "INFO", f"line {now}", f"shop.{now % 3}"),),
         )
         return lambda side: side.store.report([report])
 

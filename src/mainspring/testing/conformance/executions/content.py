@@ -30,7 +30,7 @@ class Content(StoreSuite):
         for text in TEXTS:
             fields = {"tenant": text, "triggered_by": text, "trace_id": text, "params": json.dumps({"t": text})}
             row = await world.running(unique_key=f"u{text}", overlap_key=f"o{text}", **fields)
-            report = ProgressReport(id=row.id, token=row.token, owner="w1", logs=(LogLine(1, "INFO", text),))
+            report = ProgressReport(id=row.id, token=row.token, owner="w1", logs=(LogLine(1, "INFO", text, text),))
             assert await world.store.report([report]) == [True]
             raw = json.dumps({text: text}, ensure_ascii=False)
             assert await world.settle(row, error=text, reason=text, result_json=raw, metadata_json=raw)
@@ -38,7 +38,7 @@ class Content(StoreSuite):
             assert (done.tenant, done.triggered_by, done.trace_id, done.error, done.reason) == (text,) * 5
             assert (done.result_json, done.metadata_json, done.arguments) == (raw, raw, {"t": text})
             assert (done.unique_key, done.overlap_key) == (f"u{text}", f"o{text}")
-            assert [line.message for _, line in await world.store.logs(row.id)] == [text]
+            assert await world.store.logs(row.id) == [(1, LogLine(1, "INFO", text, text))]
 
     async def test_keys_that_only_look_alike_are_different(self, world: World) -> None:
         keys = ("a", "A", "a ", "á", "a\u0301", "\uff41", "1", "01", "1.0")

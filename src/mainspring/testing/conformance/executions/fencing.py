@@ -259,7 +259,7 @@ class ProgressReports(StoreSuite):
     @pytest.mark.req("EXE-11")
     async def test_log_lines_are_numbered_from_one_over_all_tries(self, world: World) -> None:
         row = await world.running()
-        lines = [LogLine(world.now + n, "INFO", f"line {n}") for n in range(4)]
+        lines = [LogLine(world.now + n, "INFO", f"line {n}", "shop" if n % 2 else "") for n in range(4)]
         await world.store.report([ProgressReport(id=row.id, token=row.token, owner="w1", logs=tuple(lines[:2]))])
         await world.settle(row, State.PENDING)
         [row] = await world.claim()

@@ -41,10 +41,10 @@ BEGIN
             attempts, result, counters, metadata, progress, mainspring.trigger_of(body), body
         FROM given WHERE NOT lives
     ), lines AS (
-        INSERT INTO mainspring.log (execution_id, seq, at, level, message)
-        SELECT l.execution_id, l.seq, l.at, l.level, l.message
+        INSERT INTO mainspring.log (execution_id, seq, at, level, message, logger)
+        SELECT l.execution_id, l.seq, l.at, l.level, l.message, coalesce(l.logger, '')
         FROM json_to_recordset(log_lines) AS l (
-            execution_id uuid, seq integer, at bigint, level text, message text
+            execution_id uuid, seq integer, at bigint, level text, message text, logger text
         ) WHERE l.execution_id IN (SELECT id FROM given)
     )
     SELECT count(*), array_agg(g.id) FILTER (WHERE g.lives AND (g.share IS NOT NULL OR g.limits IS NOT NULL))

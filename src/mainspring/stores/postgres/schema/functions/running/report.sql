@@ -23,8 +23,8 @@ BEGIN
         stored := stored || one.n;
         IF one.logs IS NOT NULL THEN
             last := coalesce((SELECT max(g.seq) FROM mainspring.log g WHERE g.execution_id = one.id), 0);
-            INSERT INTO mainspring.log (execution_id, seq, at, level, message)
-            SELECT one.id, last + g.n, (g.line->>0)::bigint, g.line->>1, g.line->>2
+            INSERT INTO mainspring.log (execution_id, seq, at, level, message, logger)
+            SELECT one.id, last + g.n, (g.line->>0)::bigint, g.line->>1, g.line->>2, coalesce(g.line->>3, '')
             FROM json_array_elements(one.logs) WITH ORDINALITY g (line, n)
             WHERE g.n > json_array_length(one.logs) - 1000;
             DELETE FROM mainspring.log g
