@@ -7,10 +7,12 @@ made by a pure function of core, and the store says whether it could be applied.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Protocol
+
+import msgspec
 
 from ..model.execution import ExecutionRow, Outcome, State
 from ..model.job import Job, JobStats, LiveCounts
@@ -50,6 +52,24 @@ class Clock(Protocol):
 
     def now(self) -> Micros: ...
     def monotonic(self) -> float: ...
+
+
+class HttpAnswer(msgspec.Struct, frozen=True):
+    """What a foreign server answered: some of its headers by their lower-case names, and the beginning of its body.
+    Nothing in it can be trusted."""
+
+    status: int
+    headers: dict[str, str] = {}
+    body: bytes = b""
+    seconds: float = 0.0
+
+
+class Sender(Protocol):
+    """Sends requests to addresses that users gave."""
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes, deadline: float) -> HttpAnswer:
+        """Raises `OSError` if no answer came within `deadline` seconds, or if the address must not be reached."""
+        ...
 
 
 class Topic(StrEnum):

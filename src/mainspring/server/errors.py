@@ -23,7 +23,6 @@ from ..core.commands.idempotency import Answer, KeyReused, StillAtWork
 from ..core.commands.steering import JobChanged
 from ..core.locks import LockTaken
 from ..core.render.masking import FIELD
-from ..core.rules.pings import HIDDEN
 from ..model.errors import (
     AlreadyRunning,
     CommandRefused,
@@ -35,6 +34,7 @@ from ..model.errors import (
     nearest,
     shown,
 )
+from ..model.values.web_address import NOT_SHOWN
 from .access import Refused
 from .models.fields import known_fields
 
@@ -160,7 +160,7 @@ def _given(error: Mapping[str, Any]) -> Any:
     """The value of the wrong field; none for a missing field or a body that cannot be parsed. The addresses that jobs
     ping contain secrets and are never repeated."""
     if FIELD in error["loc"]:
-        return HIDDEN
+        return NOT_SHOWN
     return _NOTHING if error["type"] in ("missing", "json_invalid") else error.get("input", _NOTHING)
 
 

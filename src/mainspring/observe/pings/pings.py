@@ -6,6 +6,7 @@ fit, fails or takes too long is logged and dropped.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import queue
 import threading
@@ -13,12 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 from ...core.rules.pings import address_of, names_addresses
 from ...model.events import AttemptEnded, Rescued, Started
 from ...model.execution import ExecutionRow
-from .http_request import ask
+from ...model.values.web_address import host_of
+from ..outgoing.http import OutgoingHttp
 
 _log = logging.getLogger("mainspring.pings")
 
@@ -30,6 +31,11 @@ IDLE = 5.0
 QUIET = 60.0
 """Seconds for which further failures of a job are not logged."""
 _HEARD = frozenset({Started, AttemptEnded, Rescued})
+
+
+def ask(url: str, timeout: float, private: bool) -> int:
+    """GET this URL and return the status; raises `OSError` if there is none within `timeout` seconds."""
+    return asyncio.run(OutgoingHttp(private).get(url, timeout)).status
 
 
 class Pings:
@@ -120,7 +126,7 @@ class Pings:
         except (OSError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
         if problem is not None:
-            self._complain(job, f"{urlsplit(url).hostname}: {problem}")
+            self._complain(job, f"{host_of(url)}: {problem}")
 
     def _complain(self, job: str, problem: str) -> None:
         now = time.monotonic()

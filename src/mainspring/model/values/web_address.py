@@ -1,0 +1,39 @@
+"""Addresses that Mainspring sends requests to: those of pings and of webhooks. Their paths and queries often are
+secrets, so errors never repeat an address, and screens and logs show its host only."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from ..errors import InvalidValue
+
+LONGEST = 1_000
+NOT_SHOWN = "(not shown)"
+
+
+def web_address(field: str, value: object) -> str:
+    """The address, if it can be requested.
+
+    >>> web_address("url", "https://hc.example/abc")
+    'https://hc.example/abc'
+    """
+    text = value if isinstance(value, str) and value.isascii() and value.isprintable() and " " not in value else ""
+    try:
+        parts = urlsplit(text)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and len(text) <= LONGEST
+        fits = fits and parts.username is None and (parts.port is None or parts.port > 0)
+        fits = fits and not set(parts.netloc) & set("%\\")
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InvalidValue(field, NOT_SHOWN, "an address such as https://hc.example/abc, without user or password")
+    return text
+
+
+def host_of(url: str) -> str:
+    """What may be shown of an address.
+
+    >>> host_of("https://hooks.example:8443/services/T0/B0/secret?key=1")
+    'hooks.example:8443'
+    """
+    return urlsplit(url).netloc.rpartition("@")[2]

@@ -1,0 +1,287 @@
+"""Outgoing requests against servers that do what servers must not: one deadline, bounded answers, no redirects, and
+never to an address that was not checked."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ssl
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from mainspring import InvalidValue
+from mainspring.core.ports import HttpAnswer
+from mainspring.observe.outgoing import lookups
+from mainspring.observe.outgoing.http import EXCERPT, NotAllowed, OutgoingHttp
+from tests.support import DEADLINE, until
+
+pytestmark = pytest.mark.req("SEC-4", "WHK-1")
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+SHORT = 0.3
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@asynccontextmanager
+async def server(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    running = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield running.sockets[0].getsockname()[1]
+    finally:
+        running.close()
+
+
+def answering(answer: bytes, then: str = "close", requests: list[bytes] | None = None) -> Serve:
+    """A server that answers and then closes, hangs, or repeats the last byte or the whole for ever."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        request += await reader.readexactly(2)
+        if requests is not None:
+            requests.append(request)
+        try:
+            writer.write(answer)
+            while then == "drip":
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+            while then == "flood":
+                writer.write(answer * 100)
+                await writer.drain()
+            if then == "hang":
+                await reader.read()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    return serve
+
+
+async def post(port: int, deadline: float = DEADLINE, **options: Any) -> HttpAnswer:
+    client = OutgoingHttp(**{"private": True} | options)
+    return await client.post(f"http://127.0.0.1:{port}/in?key=1", {"X-A": "b"}, b"{}", deadline)
+
+
+async def test_a_request_and_its_answer() -> None:
+    requests: list[bytes] = []
+    head = b"HTTP/1.1 429 Slow down\r\nRetry-After: 7\r\nSet-Cookie: a=b\r\nContent-Type: text/plain\r\n"
+    async with server(answering(head + b"Content-Length: 6\r\n\r\n\x1b[31m!", requests=requests)) as port:
+        found = await post(port)
+    assert (found.status, found.body) == (429, b"\x1b[31m!")
+    assert found.headers == {"retry-after": "7", "content-type": "text/plain"}
+    assert 0 < found.seconds < DEADLINE
+    lines = requests[0].lower().split(b"\r\n")
+    assert lines[0] == b"post /in?key=1 http/1.1"
+    assert {b"x-a: b", b"content-length: 2", f"host: 127.0.0.1:{port}".encode(), b"connection: close"} <= {*lines}
+    assert requests[0].endswith(b"\r\n\r\n{}")
+
+
+async def test_redirects_are_answers_and_nothing_more() -> None:
+    requests: list[bytes] = []
+    async with server(answering(OK, requests=requests)) as inside:
+        place = f"http://127.0.0.1:{inside}/".encode()
+        for status in (301, 302, 303, 307, 308):
+            head = f"HTTP/1.1 {status} Elsewhere\r\nLocation: ".encode() + place + b"\r\nContent-Length: 0\r\n\r\n"
+            async with server(answering(head)) as port:
+                assert (await post(port)).status == status
+    assert requests == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "then"),
+    [
+        (b"", "hang"),
+        (b"HTTP/1.1 200 OK\r\nX: ", "drip"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", "hang"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", "hang"),
+    ],
+)
+async def test_one_deadline_for_a_server_that_hangs_or_drips(answer: bytes, then: str) -> None:
+    async with server(answering(answer, then)) as port:
+        with pytest.raises(TimeoutError, match=r"127\.0\.0\.1 did not answer within 0\.3 s"):
+            await asyncio.wait_for(post(port, SHORT), DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("answer", "then", "problem"),
+    [
+        (b"", "close", "closed before the answer"),
+        (b"HTTP/1.1 200", "close", "closed before the answer"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "hang", "no usable answer"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 4_000, "hang", "no usable answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "hang", "no usable answer"),
+        (b"HTTP/1.1 102 Processing\r\n\r\n", "flood", "longer than"),
+        (b"\x00" * 100_000, "hang", "no usable answer"),
+    ],
+)
+async def test_what_is_no_answer_ends_at_once(answer: bytes, then: str, problem: str) -> None:
+    async with server(answering(answer, then)) as port:
+        with pytest.raises(OSError, match=problem):
+            await post(port)
+
+
+@pytest.mark.parametrize(
+    ("answer", "then", "deadline"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nxx", "close", DEADLINE),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nxx", "hang", SHORT),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\nxx", "drip", SHORT),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 200_000, "hang", DEADLINE),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxx\r\nnonsense", "close", DEADLINE),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nxx", "hang", DEADLINE),
+    ],
+)
+async def test_once_the_head_is_there_the_status_counts(answer: bytes, then: str, deadline: float) -> None:
+    """The body is kept as far as it came, and never more than a few KiB of it."""
+    async with server(answering(answer, then)) as port:
+        found = await asyncio.wait_for(post(port, deadline), DEADLINE)
+    assert found.status == 200
+    assert set(found.body) == set(b"x")
+    assert 2 <= len(found.body) <= EXCERPT
+
+
+async def test_every_answer_of_the_name_server_is_checked() -> None:
+    async def answers(host: str) -> list[Any]:
+        return [ip_address(text) for text in host.removesuffix(".example").replace("-", ".").split("+")]
+
+    never = pytest.fail
+    async with server(lambda *_: never("connected")) as port:
+        for host, reason in (
+            ("127-0-0-1", "loopback"),
+            ("93-184-216-34+127-0-0-1", "loopback"),
+            ("127-0-0-1+93-184-216-34", "loopback"),
+            ("93-184-216-34+169-254-169-254", "metadata"),
+            ("10-0-0-1", "private"),
+        ):
+            with pytest.raises(NotAllowed, match=reason):
+                await OutgoingHttp(False, answers).post(f"http://{host}.example:{port}/", {}, b"", DEADLINE)
+    with pytest.raises(NotAllowed, match="metadata"):
+        await OutgoingHttp(True, answers).post("http://169-254-169-254.example/", {}, b"", DEADLINE)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]",
+     "[::]", "[::7f00:1]", "0.0.0.0", "169.254.169.254", "[64:ff9b::7f00:1]", "LOCALHOST.", "127.0.0.1.", "10.0.0.1",
+     "[2002:7f00:1::]", "[fe80::1]", "[fc00::1]", "100.64.0.1", "198.18.0.1", "192.0.2.1", "224.0.0.1"],
+)  # fmt: skip
+async def test_every_spelling_of_an_inner_address_is_refused(host: str) -> None:
+    with pytest.raises(NotAllowed):
+        await OutgoingHttp(False).get(f"http://{host}:1/", DEADLINE)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "gopher://a/", "ftp://a/", "http://", "http:///x", "//a/", "http://u:p@a/", "http://a b/",
+     "http://a/\r\nX: y", "http://a\\@b/", "http://127%2e0.0.1/", "http://[fe80::1%25eth0]/", "http://a:0/",
+     "http://a:99999/", "http://[::1", "http://ⓔxample/", "http://a/é"],
+)  # fmt: skip
+async def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidValue, match="not shown"):
+        await OutgoingHttp(True).get(url, DEADLINE)
+
+
+async def test_a_name_is_resolved_once_and_the_next_address_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[bytes] = []
+    asked: list[str] = []
+
+    async def answers(host: str) -> list[Any]:
+        asked.append(host)
+        return [ip_address("127.0.0.9"), ip_address("127.0.0.1")]
+
+    async with server(answering(OK, requests=requests)) as port:
+        client = OutgoingHttp(True, answers)
+        assert (await client.post(f"http://Receiver.example:{port}/", {}, b"{}", DEADLINE)).status == 200
+    assert asked == ["receiver.example"]
+    assert f"host: receiver.example:{port}".encode() in requests[0].lower()
+
+
+async def test_a_name_server_that_hangs_costs_one_thread_for_each_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, asked = threading.Event(), list[str]()
+
+    def hangs(host: str) -> list[Any]:
+        asked.append(host)
+        answer.wait(DEADLINE)
+        raise OSError("no such name")
+
+    monkeypatch.setattr(lookups, "_resolve", hangs)
+    monkeypatch.setattr(lookups, "LOOKUPS", lookups.Lookups())
+    monkeypatch.setattr(lookups, "MOST_AT_ONCE", 2)
+    client = OutgoingHttp(True)
+    try:
+        slow = [client.get(f"http://{name}.example/", SHORT) for name in ("one", "one", "one", "two")]
+        assert [type(error) for error in await asyncio.gather(*slow, return_exceptions=True)] == [TimeoutError] * 4
+        assert sorted(asked) == ["one.example", "two.example"]
+        with pytest.raises(OSError, match="2 name lookups are in progress"):
+            await client.get("http://three.example/", DEADLINE)
+        waiting = asyncio.create_task(client.get("http://two.example/", DEADLINE))
+        async with server(answering(OK)) as port:  # an address needs no name server
+            assert (await client.post(f"http://127.0.0.1:{port}/", {}, b"{}", DEADLINE)).status == 200
+    finally:
+        answer.set()
+    with pytest.raises(OSError, match="no such name"):
+        await waiting
+    await until(lambda: not lookups.LOOKUPS._waiting)
+
+
+async def test_tls_checks_the_name_of_the_url_at_the_address_that_was_checked(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    day = datetime.timedelta(days=1)
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - day)
+        .not_valid_after(now + day)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("receiver.example")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    (tmp_path / "certificate.pem").write_bytes(certificate)
+    (tmp_path / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    names: list[str | None] = []
+    serving.sni_callback = lambda _, name, __: names.append(name)
+    trusting = ssl.create_default_context(cadata=certificate.decode())
+
+    async def answers(host: str) -> list[Any]:
+        return [ip_address("127.0.0.1")]
+
+    async with server(answering(OK), serving) as port:
+        client = OutgoingHttp(True, answers, trusting)
+        url = f"https://receiver.example:{port}/"
+        assert (await client.post(url, {}, b"{}", DEADLINE)).status == 200
+        assert (await client.post(url.replace("example:", "example.:"), {}, b"{}", DEADLINE)).status == 200
+        assert names == ["receiver.example"] * 2
+        for other, tls in ((url.replace("receiver", "other"), trusting), (url, None)):
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await OutgoingHttp(True, answers, tls).post(other, {}, b"{}", DEADLINE)
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.read()
+        finally:
+            writer.close()
+
+    async with server(silent) as port:  # accepts, and never speaks TLS
+        with pytest.raises(TimeoutError):
+            await OutgoingHttp(True, answers, trusting).get(f"https://receiver.example:{port}/", SHORT)
