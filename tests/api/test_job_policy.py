@@ -108,6 +108,26 @@ async def test_what_is_refused_is_refused_as_in_code(memory_nodes: Nodes) -> Non
     await app.close()
 
 
+@pytest.mark.req("EXE-10")
+async def test_isolation_and_its_limits(memory_nodes: Nodes) -> None:
+    app = shop(memory_nodes)
+    limited = {"isolation": "process", "max_cpu": "5m", "max_memory": "1GB", "max_address_space": 2e9}
+    async with client_of(app) as client:
+        (detail,) = (await client.refused(400, "PUT", "/api/v1/jobs/report", {"max_memory": "1GB"}))["details"]
+        assert (detail["field"], detail["remedy"]) == ("max_memory", 'Set isolation="process"')
+        policy = (await client.put("/api/v1/jobs/report", limited))["policy"]
+        shown = [policy[name] for name in limited]
+        assert shown == ["process", 300.0, 10**9, 2 * 10**9]
+        made = (await client.post("/api/v1/jobs", {"name": "made", "handler": "report"}))["policy"]
+        assert [made[name] for name in limited] == shown
+        plain = {"name": "plain", "handler": "report", "isolation": "thread"}
+        assert (await client.post("/api/v1/jobs", plain))["policy"]["max_cpu"] is None
+        await client.refused(400, "PUT", "/api/v1/jobs/report", {"isolation": "thread"})
+        bare = (await client.put("/api/v1/jobs/report", dict.fromkeys(limited)))["policy"]
+        assert [bare[name] for name in limited] == [None] * 4
+    await app.close()
+
+
 @pytest.mark.req("SEC-4")
 async def test_addresses_that_are_set_stay_masked(memory_nodes: Nodes) -> None:
     app = shop(memory_nodes, jwt_secret=SECRET)

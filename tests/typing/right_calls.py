@@ -13,6 +13,11 @@ from mainspring.observe.metrics.statsd import StatsD
 app = Mainspring("sqlite:///jobs.db", timezone="Europe/Istanbul", concurrency=4, lease="30s", roles=["worker"])
 
 
+@app.job("render", isolation="process", timeout="10m", max_cpu="5m", max_memory="1.5GiB", max_address_space=2**33)
+def render(page: int) -> int:
+    return page
+
+
 @app.job("crawl", trigger=every(minutes=30), retry=Retry("patient"), timeout="10m", overlap="skip", missed="latest")
 def crawl(ctx: JobContext, url: str = "http://localhost", *, depth: int = 1) -> dict[str, int]:
     return {url: depth}

@@ -8,6 +8,7 @@ from mainspring.model.events import Started
 app = Mainspring("sqlite:///jobs.db")
 Mainspring("sqlite:///jobs.db", concurency=4)  # wrong: a misspelt setting
 Mainspring("sqlite:///jobs.db", concurrency=[4])  # wrong: the type of a setting
+Mainspring("sqlite:///jobs.db", default_isolation="fork")  # wrong: neither thread nor process
 Mainspring("sqlite:///jobs.db", locks="disk")  # wrong: a setting that is one of two words
 
 
@@ -27,6 +28,8 @@ app.job("c", outside="run")  # wrong: an unknown policy
 app.job("d", on_failed_parent="stop")  # wrong: an unknown policy
 app.job("e", retries=3)  # wrong: an unknown option
 app.job("f", max_attempts="three")  # wrong: the type of an option
+app.job("i", isolation="fork")  # wrong: neither thread nor process
+app.job("j", isolation="process", max_memory=1.5)  # wrong: bytes are whole
 app.schedule("g", crawl, "every hour")  # wrong: a trigger is no text
 app.schedule("h", crawl, every(hours=1), quue="web")  # wrong: a misspelt option
 

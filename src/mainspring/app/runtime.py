@@ -65,7 +65,7 @@ class Runtime:
         self._config_file = config_file
         self.settings = load(self.arguments, None, config_file)
         self.clock: Clock = clock or SystemClock()
-        self.registry = Registry(tenant_context)
+        self.registry = Registry(tenant_context, self.settings.default_isolation)
         self.resources = resources_of(resources)
         self.logger, self.tracer_provider = logger_of(logger), provider_of(tracer_provider)
         self.emit = Dispatcher(LogLines(logger), *observers_of(observers))

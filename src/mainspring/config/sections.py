@@ -10,7 +10,7 @@ import msgspec
 from ..core.declaring.job_specs import JobDefaults
 from ..core.declaring.options import OPTIONS
 from ..model import defaults
-from ..model.policies import Retry
+from ..model.policies import Isolation, Retry
 from ..model.values.reading import duration, identifier
 from ..model.windows import days_ago
 from .rules import (
@@ -219,6 +219,13 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
             ("lock", "timeout"),
         ),
     ] = None
+    default_isolation: Annotated[
+        Isolation,
+        Setting(
+            of_option("isolation"),
+            "where plain functions run that do not say: in a `thread`, or in a `process` that a timeout can stop",
+        ),
+    ] = "thread"
     date_range_type: Annotated[
         Literal["yesterday", "today", "custom"] | None,
         Setting(
@@ -286,4 +293,4 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
     def job_defaults(self) -> JobDefaults:
         """The same as options of a job."""
         options = {name: getattr(self, option.setting) for name, option in OPTIONS.items() if option.setting}
-        return JobDefaults(options | {"window": self.date_range}, self.window_max_span)
+        return JobDefaults(options | {"window": self.date_range}, self.window_max_span, self.default_isolation)

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args, get_type_hints
 import msgspec
 
 from ..model.errors import ConfigurationError, nearest
-from ..model.policies import Retry
+from ..model.policies import Isolation, Retry
 from ..model.values.access import HIDDEN, Secret
 from ..model.values.database_url import without_password
 from .rules import Setting
@@ -93,6 +93,7 @@ class SettingsOptions(TypedDict, total=False):
     retry_max_attempts: int | None
     retry_policy: Retry | str | Mapping[str, Any] | None
     run_timeout: _Seconds | None
+    default_isolation: Isolation | None
     date_range_type: Literal["yesterday", "today", "custom"] | None
     date_range_offset_days: int | None
     window_max_span: _Seconds | None

@@ -16,7 +16,7 @@ from .errors import InvalidValue, MainspringError
 from .execution import State, encode_policy
 from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
-from .policies import CatchUp, FailedParent, FanOut, MissedRule, Overlap, Retention, Retry, RunPolicy
+from .policies import CatchUp, FailedParent, FanOut, Isolation, MissedRule, Overlap, Retention, Retry, RunPolicy
 from .time.instants import Micros, maybe_datetime, to_datetime
 from .triggers import Trigger, decode_trigger
 from .triggers.interval import IntervalType
@@ -77,6 +77,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: tuple[str, ...] = ()
     on_failed_parent: FailedParent = "skip"
     not_before: str | None = None
+    isolation: Isolation | None = None  # None: a coroutine on the event loop, a plain function in a thread
+    max_cpu: float | None = None
+    max_memory: int | None = None
+    max_address_space: int | None = None
     feeds: bool = False  # no option: set as soon as another job follows this one, and never reset
 
     @property
@@ -107,6 +111,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             feeds=self.feeds,
             fan_out=self.fan_out,
             tz=self.tz,
+            isolation=self.isolation,
+            max_cpu=self.max_cpu,
+            max_memory=self.max_memory,
+            max_address_space=self.max_address_space,
         )
 
 

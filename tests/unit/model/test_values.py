@@ -57,6 +57,45 @@ def test_durations_refused(value):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        (16 * 1024**2, 16 * 1024**2),
+        ("20000000", 20_000_000),
+        ("512MB", 512_000_000),
+        ("512 mb", 512_000_000),
+        (" 1.5 GiB ", 1_610_612_736),
+        ("20000KB", 20_000_000),
+        ("32768KiB", 32 * 1024**2),
+        ("1TiB", 1024**4),
+        ("2TB", 2 * 10**12),
+    ],
+)
+@pytest.mark.req("EXE-10")
+def test_sizes(value, count):
+    assert reading.size("max_memory", value) == count
+    assert reading.size("max_memory", reading.size_text(count)) == count
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(-1, 0, 512, 1.5e9, True, None, 10**30, [], b"1GB", 16 * 1024**2 - 1),
+        *("", "512M", "1 GB 1 MB", "1e9", "-1GB", "GB", "0.1MB", "9" * 400, "2048TiB", "٣GB"),
+    ],
+)
+@pytest.mark.req("REG-11")
+def test_sizes_refused(value):
+    with pytest.raises(InvalidValue) as caught:
+        reading.size("max_memory", value)
+    assert caught.value.field == "max_memory"
+
+
+@pytest.mark.parametrize(("count", "text"), [(512 * 1024**2, "512MiB"), (10**9, "1GB"), (16_777_217, "16777217B")])
+def test_size_text_is_short(count, text):
+    assert reading.size_text(count) == text
+
+
 def test_zero_is_a_duration_where_it_makes_sense():
     assert reading.duration("grace", 0, allow_zero=True) == 0.0
     assert reading.duration("grace", "0s", allow_zero=True) == 0.0

@@ -16,7 +16,7 @@ from ...model.values.ids import Chance
 from ...model.values.reading import identifier
 from ..auditing import audit_record
 from ..declaring.job_specs import JobDefaults, job_spec, refuse_without_parents
-from ..declaring.options import inherited_options
+from ..declaring.options import inherited_options, inherited_under
 from ..declaring.registry import Registry
 from ..declaring.signature import Signature
 from ..jobs.calendars import Calendars
@@ -80,7 +80,8 @@ class Creation:
         name = generated_name(handler, self._chance) if name is None else identifier("name", name)
         signature = self.signature(handler)
         own = await self._own_job(handler)
-        spec = job_spec(handler, signature, self._with_defaults(own, options), self._timezone)
+        given = self._with_defaults(own, options)
+        spec = job_spec(handler, signature, given, self._timezone, isolation=self._defaults.isolation)
         refuse_without_parents(options, spec.after)
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
@@ -106,7 +107,7 @@ class Creation:
         option given as None is left out, and nothing takes its place but the default of a declaration."""
         inherited = {} if own is None else {name: value for name in _INHERITED if (value := getattr(own.spec, name))}
         removed = {name: None for name, value in options.items() if value is None}
-        return {**inherited, **_RETRIES, **self._defaults.under(options), **removed}
+        return {**inherited_under(inherited, options), **_RETRIES, **self._defaults.under(options), **removed}
 
     def _first(self, job: Job, by: str, now: int, id: str | None) -> ExecutionRow:
         params = self._enqueuer.encode_params(job, None)

@@ -15,6 +15,7 @@ import msgspec
 
 from ...model.errors import ConfigurationError, InvalidValue
 from ...model.job import JobSpec
+from ...model.policies import Isolation
 from .dependency_options import parents_in
 from .job_specs import NO_DEFAULTS, JobDefaults, job_spec, refuse_without_parents
 from .options import OPTIONS
@@ -36,10 +37,10 @@ class Declaration(msgspec.Struct, frozen=True):
     where: str
     description: str = ""
 
-    def check(self, signature: Signature) -> None:
+    def check(self, signature: Signature, isolation: Isolation = "thread") -> None:
         """Refuse at once what is wrong whatever the placeholders stand for."""
         known = {name: _stand_in(name, value) for name, value in self.options.items()}
-        job_spec(self.handler, signature, known, "UTC", self.description, warn=True)
+        job_spec(self.handler, signature, known, "UTC", self.description, warn=True, isolation=isolation)
         refuse_without_parents(self.options, self.options.get("after"))
 
     @property
@@ -54,15 +55,19 @@ class Declaration(msgspec.Struct, frozen=True):
     ) -> JobSpec:
         """The specification, with placeholders filled in; `tz` is the zone of jobs that name none."""
         if not any(_has_placeholder(name, value) for name, value in self.options.items()):
-            return job_spec(self.handler, signature, defaults.under(self.options), tz, self.description)
+            return self._spec(self.options, signature, tz, defaults)
         try:
             filled = {name: fill(name, value, lookup) for name, value in self.options.items()}
-            return job_spec(self.handler, signature, defaults.under(filled), tz, self.description)
+            return self._spec(filled, signature, tz, defaults)
         except ConfigurationError as error:
             raise ConfigurationError(f"job {self.name!r} ({self.where}): {error}") from None
         except InvalidValue as error:
             remedy = f"{error.remedy}{'. ' if error.remedy else ''}It comes from a setting of job {self.name!r}"
             raise InvalidValue(error.field, error.value, error.allowed, f"{remedy} ({self.where})") from None
+
+    def _spec(self, options: dict[str, Any], signature: Signature, tz: str, defaults: JobDefaults) -> JobSpec:
+        given = defaults.under(options)
+        return job_spec(self.handler, signature, given, tz, self.description, isolation=defaults.isolation)
 
 
 def fill(option: str, value: Any, lookup: Lookup | None) -> Any:

@@ -25,13 +25,16 @@ class Handler:
     name: str
     target: Callable[..., Any]
     signature: Signature
-    is_async: bool
     where: str
     given: Any
     """The function, class or object that was registered."""
     instance: Any = None
     defaults: dict[str, Any] = field(default_factory=dict)
     """The options of its own declaration that its further jobs inherit."""
+
+    @property
+    def is_async(self) -> bool:
+        return self.signature.is_async
 
     @property
     def isolation(self) -> Literal["async", "thread"]:
@@ -75,7 +78,6 @@ def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | No
         name=name,
         target=target,
         signature=Signature(name, target, style),
-        is_async=is_async(target),
         where=where,
         given=given,
         instance=instance,

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from ...model.calendars.hours import hours_of
 from ...model.errors import InvalidValue
 from ...model.job import JobSpec
+from ...model.policies import Isolation
 from ...model.triggers import AnyTrigger, Trigger, cron, decode_trigger, encode_trigger, interval
 from ...model.triggers.interval import interval_pair
 from ...model.values.payload import presentable
@@ -22,7 +23,7 @@ from ...model.values.reading import duration, zone, zone_name
 from ...model.windows import Limited, window_spec
 from ..rules.limits import check_limits
 from .option_values import NO_WINDOW, check_description, check_mapping
-from .options import EDITABLE, HTTP_FIELDS, OPTIONS, refuse_unknown
+from .options import EDITABLE, HTTP_FIELDS, OPTIONS, PROCESS_LIMITS, refuse_unknown
 from .signature import Signature
 
 _CHECKS = {name: option.check for name, option in OPTIONS.items() if option.check is not None}
@@ -41,8 +42,10 @@ def job_spec(
     tz: str = "UTC",
     description: str = "",
     warn: bool = False,
+    isolation: Isolation = "thread",
 ) -> JobSpec:
-    """The specification that these options ask for. None counts as not given; `tz` is the zone of jobs that name none.
+    """The specification that these options ask for. None counts as not given; `tz` is the zone of jobs that name none,
+    `isolation` the place of plain functions that name none.
 
     `signature` is None for a handler that this process does not have; its parameters are not checked then.
     """
@@ -59,6 +62,7 @@ def job_spec(
     fields["params"] = _params(signature, given.get("params", {}), unattended)
     fields["description"] = fields.get("description") or check_description("description", description)
     fields["enabled"] = fields.pop("schedule_enabled", True) and fields.get("enabled", True)
+    fields["isolation"] = _isolation(fields.get("isolation"), signature, isolation)
     fields.pop("tenant_context", None)
     _check_together(given, fields, signature, scheduled=trigger is not None)
     return JobSpec(handler=handler, **fields)
@@ -78,8 +82,10 @@ def _check_together(
         raise InvalidValue("hours", shown, "hours of a job that has a trigger", remedy)
     if "limits" in fields and signature is not None:
         check_limits(fields["limits"], signature.names)
+    if fields["isolation"] != "process":
+        _refuse_alone(sorted(PROCESS_LIMITS), given, 'isolation="process"', 'Set isolation="process"')
     if not fields.get("tenants"):
-        _refuse_alone(_TENANT_RULES, given, "tenants", "Say who they are: tenants=")
+        _refuse_alone(_TENANT_RULES, given, "tenants=", "Say who they are: tenants=")
         return
     for own in ("max_attempts", "retry"):  # the tries that a job names are those of its tenants too
         if own in given:
@@ -89,14 +95,14 @@ def _check_together(
 def refuse_without_parents(named: Mapping[str, Any], after: Any) -> None:
     """Refuse rules about the jobs it follows for a job that follows none."""
     if not after:
-        _refuse_alone(_PARENT_RULES, named, "after", "Say which jobs it follows: after=")
+        _refuse_alone(_PARENT_RULES, named, "after=", "Say which jobs it follows: after=")
 
 
 def _refuse_alone(names: Iterable[str], given: Mapping[str, Any], needed: str, remedy: str) -> None:
     for name in names:
         default = getattr(_UNSAID, name)
         if given.get(name) not in (None, default):
-            raise InvalidValue(name, presentable(given[name]), f"nothing without {needed}=", remedy)
+            raise InvalidValue(name, presentable(given[name]), f"nothing without {needed}", remedy)
 
 
 # --- single options that need more than their value -----------------------------------------------------------
@@ -152,6 +158,17 @@ def _zone(given: Any, trigger: AnyTrigger | None, default: str, warn: bool) -> s
     return name
 
 
+def _isolation(given: Isolation | None, signature: Signature | None, default: Isolation) -> Isolation | None:
+    """Coroutines share the event loop unless they ask for a process; a default never moves them."""
+    coroutine = signature is not None and signature.is_async
+    if given == "thread" and coroutine:
+        remedy = 'A coroutine runs on the event loop: leave isolation out, or set "process"'
+        raise InvalidValue("isolation", given, '"process", or nothing, for a coroutine function', remedy)
+    if given is not None or coroutine or signature is None:
+        return given
+    return "process" if default == "process" else None
+
+
 def _params(signature: Signature | None, params: Any, unattended: bool) -> dict[str, Any]:
     """No caller fills in what an unattended job lacks, so its own parameters must be complete."""
     if signature is not None:
@@ -173,6 +190,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     """Options that have a setting, by their names; None counts as not set."""
     max_span: float | None = None
     """The longest window that a caller may ask for, in seconds."""
+    isolation: Isolation = "thread"
+    """Where plain functions run that do not say."""
 
     def under(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with the defaults for those that are missing."""

@@ -30,6 +30,7 @@ from ...model.policies import (
     MAX_OVERLAP,
     CatchUp,
     FailedParent,
+    Isolation,
     MissedRule,
     Overlap,
     Retention,
@@ -41,7 +42,17 @@ from ...model.policies import (
 )
 from ...model.triggers import Trigger
 from ...model.triggers.interval import IntervalType
-from ...model.values.reading import IDENTIFIER, choice, duration, identifier, time_of_day, whole
+from ...model.values.reading import (
+    IDENTIFIER,
+    LARGEST_SIZE,
+    LEAST_SIZE,
+    choice,
+    duration,
+    identifier,
+    size,
+    time_of_day,
+    whole,
+)
 from ...model.windows import Limited, Offset
 from ..rules.limits import MAX_WEIGHT, check_limits, check_weights
 from ..rules.pings import check_ping
@@ -61,6 +72,7 @@ from .option_values import (
 from .tenant_options import TenantProvider, check_tenant_context, check_tenants
 
 Duration: TypeAlias = float | str | timedelta
+Size: TypeAlias = int | str
 ValueCheck: TypeAlias = Callable[[str, Any], Any]
 """Takes the name of the field and a given value; returns the value to store, or raises `InvalidValue`."""
 
@@ -107,6 +119,10 @@ class JobOptions(TypedDict, total=False):
     after: str | Iterable[str]
     on_failed_parent: FailedParent
     not_before: str | None
+    isolation: Isolation | None
+    max_cpu: Duration | None
+    max_memory: Size | None
+    max_address_space: Size | None
     allow_override: bool
 
 
@@ -216,6 +232,10 @@ def _duration(name: str, meaning: str, *, allow_zero: bool = False, **rest: Any)
     return _option(name, meaning, partial(duration, allow_zero=allow_zero), DURATION, **rest)
 
 
+def _size(name: str, meaning: str, **rest: Any) -> Option:
+    return _option(name, meaning, size, SIZE, **rest)
+
+
 def _number(low: int, high: int) -> Any:
     return Annotated[int, Meta(ge=low, le=high)]
 
@@ -236,6 +256,9 @@ def _mapping(key: Any, value: Any, most: int) -> Any:
 
 NO_NUL = r"^[^\x00]*$"  # no store takes NUL
 DURATION: Any = Annotated[float | _text(1, 32), Meta(description='Seconds, or text such as "250ms", "10m", "1h30m".')]
+SIZE: Any = Annotated[
+    _number(LEAST_SIZE, LARGEST_SIZE) | _text(1, 32), Meta(description='Bytes, or text such as "512MB", "1.5GiB".')
+]
 ADDRESS = Annotated[str, Meta(min_length=1, max_length=1_000, examples=["https://hc.example/abc"])]
 NAME = Annotated[str, Meta(pattern=f"^{IDENTIFIER}$")]
 
@@ -582,6 +605,37 @@ _ENTRIES = (
         nullable=True,
         needs="after",
     ),
+    _choice(
+        "isolation",
+        'where the handler runs: `"process"`, in a child process that can be stopped and measured, or `"thread"`, '
+        "for plain functions; coroutines without it run on the event loop",
+        Isolation,
+        default="the setting `default_isolation`",
+        nullable=True,
+        inherited="always",
+        stand_in="process",
+    ),
+    _duration(
+        "max_cpu",
+        'with `isolation="process"`: the processor time that one try may use',
+        nullable=True,
+        inherited="always",
+        needs="isolation",
+    ),
+    _size(
+        "max_memory",
+        'with `isolation="process"`: the memory that one try may hold, its own child processes included',
+        nullable=True,
+        inherited="always",
+        needs="isolation",
+    ),
+    _size(
+        "max_address_space",
+        'with `isolation="process"`: the address space of the process, beyond which it gets a `MemoryError`',
+        nullable=True,
+        inherited="always",
+        needs="isolation",
+    ),
     _switch(
         "allow_override",
         "true, in tests: replace a job of the same name instead of refusing",
@@ -603,10 +657,24 @@ EDITABLE = tuple(option.name for option in _ENTRIES if not option.code_only)
 """What operators can set."""
 
 
+PROCESS_LIMITS = frozenset(option.name for option in _ENTRIES if option.needs == "isolation")
+"""The options that only a handler in a process of its own can obey."""
+
+
 def inherited_options(*, by: Literal["code", "http"]) -> frozenset[str]:
     """The options that a further job of a handler takes over from the handler's own job."""
     wanted = ("always",) if by == "http" else ("always", "code")
     return frozenset(option.name for option in _ENTRIES if option.inherited in wanted)
+
+
+def inherited_under(inherited: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a further job takes over beside the options it names: no limit that needs what it has named otherwise."""
+    dropped = set()
+    if given.get("overlap") is not None:
+        dropped.add("overlap_limit")
+    if given.get("isolation") == "thread":
+        dropped |= PROCESS_LIMITS
+    return {name: value for name, value in inherited.items() if name not in dropped}
 
 
 def policy_fields(*, tenants: bool) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Any, Unpack
 from ...model.calendars.calendar import Calendar
 from ...model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue
 from ...model.job import JobSpec
+from ...model.policies import Isolation
 from ...model.triggers import Trigger
 from ...model.values.payload import Verbatim, presentable
 from ...model.values.reading import identifier
@@ -22,7 +23,7 @@ from .declarations import Declaration, Lookup
 from .dependency_options import refuse_cycle
 from .handler import Handler, documentation, make_handler, method_of
 from .job_specs import NO_DEFAULTS, JobDefaults
-from .options import JobOptions, known_options
+from .options import JobOptions, inherited_under, known_options
 from .tenant_options import TenantProvider, check_tenant_context
 
 __all__ = ["Handler", "JobOptions", "Registry"]
@@ -41,7 +42,9 @@ class Registry:
     True
     """
 
-    def __init__(self, tenant_context: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, tenant_context: Callable[..., Any] | None = None, default_isolation: Isolation = "thread"
+    ) -> None:
         if tenant_context is not None:
             check_tenant_context("tenant_context", tenant_context)
         self._handlers: dict[str, Handler] = {}
@@ -52,6 +55,7 @@ class Registry:
         self._names: frozenset[str] = frozenset()
         self.calendars: dict[str, Calendar] = {}
         self.tenant_context = tenant_context
+        self._default_isolation = default_isolation
         self.revision = 0
         """Grows with every declaration, so that the application notices jobs that are not in the store yet."""
 
@@ -189,7 +193,7 @@ class Registry:
 
     def _declaration(self, name: str, handler: Handler, options: dict[str, Any], where: str) -> Declaration:
         declaration = Declaration(name, handler.name, options, where, documentation(handler))
-        declaration.check(handler.signature)
+        declaration.check(handler.signature, self._default_isolation)
         if options.get("after") is not None:
 
             def parents_of(job: str) -> tuple[str, ...] | None:
@@ -286,10 +290,7 @@ def _warn_of_second(known: Handler) -> None:
 
 
 def _inherited(handler: Handler, given: dict[str, Any]) -> dict[str, Any]:
-    policy = dict(handler.defaults)
-    if given.get("overlap") is not None:
-        policy.pop("overlap_limit", None)
-    return {**policy, **given}
+    return {**inherited_under(handler.defaults, given), **given}
 
 
 def _flag(given: dict[str, Any]) -> bool:

@@ -18,7 +18,7 @@ from msgspec import UNSET
 from ...model.defaults import PAYLOAD_LIMIT
 from ...model.errors import InvalidValue, nearest, one_of, shown
 from ...model.values.payload import encode_payload, plainly, presentable
-from .parameters import Parameter, Parameters, Style, choices_text, read_model, read_parameters, write_model
+from .parameters import Parameter, Parameters, Style, choices_text, is_async, read_model, read_parameters, write_model
 
 __all__ = ["PayloadMismatch", "Signature", "Style"]
 
@@ -60,6 +60,7 @@ class Signature:
 
     def __init__(self, handler: str, call: Callable[..., Any], style: Style = "function") -> None:
         self.handler = handler
+        self.is_async = is_async(call)
         self.parameters: Parameters = read_parameters(handler, call, style)
         self._by_name: dict[str, Parameter] = {item.name: item for item in self.parameters.fields}
         self._optional = any(not item.required for item in self.parameters.fields)

@@ -64,6 +64,7 @@ WITHOUT_EFFECT = frozenset(
         "run_timeout",
         *("non_retryable", "overlap", "overlap_limit", "missed", "missed_while_paused", "grace", "window"),
         *("enabled", "retention", "description", "metadata"),
+        *("isolation", "max_cpu", "max_memory", "max_address_space"),
     )
 )
 """Fields of a job that do not change its ticks. A job that uses any other field is decided tick by tick."""

@@ -33,6 +33,8 @@ __all__ = [
     "is_identifier",
     "minute",
     "second",
+    "size",
+    "size_text",
     "time_of_day",
     "weekday",
     "whole",
@@ -55,6 +57,14 @@ _UNIT_WORDS = {
 }
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
 _DURATION_ALLOWED = 'seconds, a timedelta, or text such as "250ms", "10m", "1h30m", "2d", "1w"'
+LEAST_SIZE = 16 * 1024**2
+LARGEST_SIZE = 1024**5
+_SIZE_UNITS: dict[str, int] = {
+    **{"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12},
+    **{"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40},
+}
+_SIZE = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*([a-z]*)\s*", re.IGNORECASE)
+_SIZE_ALLOWED = 'bytes, or text such as "512MB", "1.5GiB"'
 IDENTIFIER = "[A-Za-z0-9_.-]{1,100}"
 _IDENTIFIER = re.compile(IDENTIFIER)
 _TIME = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
@@ -113,6 +123,32 @@ def duration_text(seconds: float) -> str:
         count, milliseconds = divmod(milliseconds, size)
         text += f"{count}{unit}" if count else ""
     return text
+
+
+def size(field: str, value: Any) -> int:
+    """Bytes from a number or text. MB and GB count by 1000, MiB and GiB by 1024.
+
+    >>> size("max_memory", "512MB"), size("max_memory", "1.5 GiB")
+    (512000000, 1610612736)
+    """
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is not None and (unit := _SIZE_UNITS.get(match[2].lower() or "b")) is not None:
+        found = round(float(match[1]) * unit)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        found = value
+    else:
+        raise InvalidValue(field, value, _SIZE_ALLOWED)
+    if not LEAST_SIZE <= found <= LARGEST_SIZE:
+        remedy = 'A number without a unit counts bytes: write "512MB"' if found < LEAST_SIZE else ""
+        raise InvalidValue(field, value, f"{_SIZE_ALLOWED}, from 16MiB to 1024TiB", remedy)
+    return found
+
+
+def size_text(count: int) -> str:
+    """The shortest text that `size` reads back: 536870912 is "512MiB"."""
+    names = {unit: name for name, unit in _SIZE_UNITS.items()}
+    unit = max(each for each in names if count % each == 0)
+    return f"{count // unit}{names[unit].upper().replace('IB', 'iB')}"
 
 
 def instant(field: str, value: Any, *, tz: str | tzinfo | None = None) -> datetime:

@@ -10,11 +10,14 @@ import pytest
 
 from mainspring.config.settings import SETTINGS
 from mainspring.core.declaring.context import JobContext
+from mainspring.core.declaring.job_specs import JobDefaults
 from mainspring.core.declaring.options import HTTP_FIELDS, OPTIONS, JobOptions
 from mainspring.core.declaring.registry import Registry
 from mainspring.core.declaring.signature import PayloadMismatch
+from mainspring.core.rules.new_execution import tenant_policy
 from mainspring.model.calendars.hours import Hours
 from mainspring.model.errors import ConfigurationError, InvalidValue
+from mainspring.model.execution import decode_policy, encode_policy
 from mainspring.model.job import JobSpec, effective_spec, encode_spec
 from mainspring.model.limits import Limit
 from mainspring.model.policies import CatchUp, Retention, Retry, Unique
@@ -109,6 +112,10 @@ def test_the_interval_pair_wins_over_cron() -> None:
         ({"params": {"url": "u"}}, "params", {"url": "u"}),
         ({"priority": -5}, "priority", -5),
         ({"queue": None, "max_attempts": None}, "queue", "default"),
+        ({"isolation": "process"}, "isolation", "process"),
+        ({"isolation": "process", "max_cpu": "5m"}, "max_cpu", 300.0),
+        ({"isolation": "process", "max_memory": "512MB"}, "max_memory", 512_000_000),
+        ({"isolation": "process", "max_address_space": "2GiB"}, "max_address_space", 2 * 1024**3),
     ],
 )
 def test_options_become_exact_values(options: dict[str, Any], field: str, expected: Any) -> None:
@@ -161,6 +168,11 @@ def test_options_become_exact_values(options: dict[str, Any], field: str, expect
         ({"metadata": {"a": {1}}}, "metadata.a: {1} is not valid"),
         ({"metadata": []}, "metadata: [] is not valid; allowed: an object (dict)"),
         ({"description": 5}, "description: 5 is not valid; allowed: text"),
+        ({"isolation": "fork"}, "isolation: 'fork' is not valid; allowed: 'thread' or 'process'"),
+        ({"max_cpu": 5}, 'max_cpu: 5 is not valid; allowed: nothing without isolation="process". Set isolation='),
+        ({"isolation": "thread", "max_memory": "1GB"}, 'allowed: nothing without isolation="process"'),
+        ({"isolation": "process", "max_memory": 512}, 'A number without a unit counts bytes: write "512MB"'),
+        ({"isolation": "process", "max_address_space": "2 gigs"}, "max_address_space: '2 gigs' is not valid"),
         ({"allow_override": "yes"}, "allow_override: 'yes' is not valid; allowed: True or False"),
         ({"time_out": 5}, "option: 'time_out' is not valid; allowed: cron, trigger"),
         ({"cron": "${reports"}, """cron: '${reports' is not valid; allowed: "${key}" or "${key:default}\""""),
@@ -173,6 +185,34 @@ def test_every_bad_value_is_refused_at_registration(options: dict[str, Any], mes
     assert message in str(raised.value)
     assert not registry.names
     assert not registry.declared_jobs()
+
+
+@pytest.mark.req("EXE-10")
+def test_a_coroutine_takes_a_process_but_no_thread() -> None:
+    assert declared(sync_shop, isolation="process").isolation == "process"
+    with pytest.raises(InvalidValue, match="A coroutine runs on the event loop"):
+        declared(sync_shop, isolation="thread")
+
+
+@pytest.mark.req("EXE-9")
+def test_the_default_isolation_moves_plain_functions_only() -> None:
+    registry = Registry(default_isolation="process")
+    registry.declare("crawl", crawl, max_memory="1GB")
+    registry.declare("sync", sync_shop)
+    registry.declare("remind", remind, isolation="thread")
+    jobs = dict(registry.declared_jobs(defaults=JobDefaults(isolation="process")))
+    assert [jobs[name].isolation for name in ("crawl", "sync", "remind")] == ["process", None, "thread"]
+    with pytest.raises(InvalidValue, match='max_cpu: 5 is not valid; allowed: nothing without isolation="process"'):
+        registry.declare("other", sync_shop, max_cpu=5)
+
+
+@pytest.mark.req("EXE-10")
+def test_the_limits_reach_each_execution_and_each_tenant() -> None:
+    spec = declared(isolation="process", max_cpu=5, max_memory="1GB", max_address_space="4GB", tenants=["acme"])
+    of_tenant = decode_policy(tenant_policy(encode_policy(spec.run_policy()), with_parent=True))
+    for rules in (spec.run_policy(), of_tenant):
+        assert (rules.isolation, rules.max_cpu, rules.max_memory) == ("process", 5.0, 10**9)
+        assert rules.max_address_space == 4 * 10**9
 
 
 @pytest.mark.req("REG-11")

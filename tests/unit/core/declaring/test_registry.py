@@ -373,3 +373,14 @@ def test_an_inherited_limit_does_not_outlive_its_overlap_rule() -> None:
     registry.schedule("blogs", crawl, every(minutes=1))
     jobs = dict(registry.declared_jobs())
     assert (jobs["news"].overlap_limit, jobs["blogs"].overlap_limit) == (None, 3)
+
+
+@pytest.mark.req("EXE-10")
+def test_inherited_limits_of_a_process_do_not_reach_a_thread() -> None:
+    registry = Registry()
+    registry.declare("crawl", crawl, isolation="process", max_cpu=5, max_memory="1GB")
+    registry.schedule("news", crawl, every(minutes=1), isolation="thread")
+    registry.schedule("blogs", crawl, every(minutes=1), max_cpu=9)
+    jobs = dict(registry.declared_jobs())
+    assert (jobs["news"].isolation, jobs["news"].max_cpu, jobs["news"].max_memory) == ("thread", None, None)
+    assert (jobs["blogs"].isolation, jobs["blogs"].max_cpu, jobs["blogs"].max_memory) == ("process", 9.0, 10**9)
