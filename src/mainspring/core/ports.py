@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -391,6 +391,9 @@ class TracedAttempt(Protocol):
     def ended(self, outcome: Outcome | None, error: BaseException | None) -> None:
         """Called once, on the event loop; `outcome` is None when the handler was stopped before its first step."""
 
+    def headers(self) -> dict[str, str]:
+        """The trace context of this attempt, for a process that continues its trace."""
+
 
 class Tracing(Protocol):
     """Traces attempts, if tracing is on. A wrapper around the store traces how executions are created."""
@@ -399,3 +402,69 @@ class Tracing(Protocol):
 
     def outside(self) -> AbstractContextManager[None]:
         """Tasks started inside this block outlive the current trace, so they do not belong to it."""
+
+
+StopKind: TypeAlias = Literal["timeout", "cancelled", "handed_back", "lost"]
+"""Why a handler is asked to stop."""
+
+
+class ProcessDied(msgspec.Struct, frozen=True, gc=False):
+    """The process of a handler ended before the handler did. `reason` is `out_of_memory`, `cpu_limit`, `exit_code` or
+    `signal`, or `error` if no process could be started."""
+
+    reason: str
+    error: str
+    traceback: str | None = None
+    cpu_ms: float | None = None
+    memory_mb: float | None = None
+
+
+class IsolatedAttempt(Protocol):
+    """An attempt that runs in a process of its own. The pool calls all of this on the event loop."""
+
+    @property
+    def execution(self) -> ExecutionRow: ...
+
+    @property
+    def started(self) -> Micros: ...
+
+    @property
+    def began(self) -> float:
+        """On the monotonic clock."""
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds that it may take."""
+
+    @property
+    def trace_headers(self) -> dict[str, str]: ...
+
+    def begins(self) -> bool:
+        """A process is free. False if it is too late: then nothing else is called."""
+
+    def reported(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None: ...
+
+    def ended(self, how: Outcome | ProcessDied) -> None: ...
+
+
+class Isolated(Protocol):
+    """An attempt in the hands of the pool."""
+
+    def stop(self, kind: StopKind, reason: str, within: float | None = None) -> None:
+        """Ask the handler to stop; end it with SIGTERM, then with SIGKILL, if it does not. With `within`, the last step
+        is taken by then. An attempt that has no process yet does not begin."""
+
+    def kill(self) -> None:
+        """End the process now. `ended` is not called any more."""
+
+
+class ProcessPool(Protocol):
+    """Runs handlers in child processes, which have imported the same application."""
+
+    async def start(self) -> None:
+        """Start the first child. `ConfigurationError` if it cannot import the application."""
+
+    def run(self, attempt: IsolatedAttempt) -> Isolated: ...
+
+    async def close(self) -> None:
+        """End all children."""

@@ -185,7 +185,8 @@ def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
 
 def _end(attempt: Attempt) -> str:
     words = {"timeout": " past its timeout", "cancel": " despite a cancel", None: ""}
-    return attempt.end + words[attempt.overran]
+    why = f" ({attempt.reason})" if attempt.reason else ""
+    return attempt.end + words[attempt.overran] + why
 
 
 MOST_TENANTS = 100

@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from ...model.defaults import USERNAME
 from ...model.errors import InvalidValue, MainspringError, nearest
 from ...model.execution import ExecutionRow
@@ -377,6 +379,15 @@ class RunningContext(JobContext):
             self._progress = self._progress or progress
             self._counted = self._counted or counters is not None
             self._lines = [*lines, *(self._lines or ())]
+
+    def receive(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
+        """Take over what the handler reported in another process: new progress, all counters, further lines."""
+        with self._lock:
+            self._progress = progress or self._progress
+            if counters is not None:
+                self._counters, self._counted = msgspec.json.decode(counters), True
+            if lines:
+                self._lines = [*(self._lines or ()), *lines]
 
     def kept(self) -> tuple[str | None, str | None] | None:
         """The counters and the metadata for the record of the execution; None when there is neither."""

@@ -31,7 +31,8 @@ from ..ports import Clock, Store, Tracing
 from ..rules import new_execution, ticks, transitions
 from .descriptions import describe_error, describe_traceback
 from .heartbeat import Leases
-from .runner import REASON_LIMIT, report_of
+from .outcomes import REASON_LIMIT
+from .runner import report_of
 
 PATIENCE = 5.0
 """Seconds that the tracked work waits for the store before it begins, and after it has ended."""

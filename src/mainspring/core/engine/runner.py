@@ -16,88 +16,56 @@ import time
 import types
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from ...model.defaults import PAYLOAD_LIMIT, USERNAME
-from ...model.errors import NonRetryable, RetryAfter, Skip, StoreError
+from ...model.defaults import USERNAME
+from ...model.errors import RetryAfter, StoreError
 from ...model.events import Overran
-from ...model.execution import AskedBy, AttemptEnd, ExecutionRow, Outcome
-from ...model.store.messages import ProgressReport
-from ...model.time.instants import SECOND, Micros
-from ...model.values.payload import class_name, plainly, safe_json, safe_text
-from ..declaring.context import ExecutionCancelled, RunningContext, current_context
+from ...model.execution import ExecutionRow, Outcome
+from ...model.store.messages import LogLine, ProgressReport
+from ...model.time.instants import Micros
+from ..declaring.context import RunningContext, current_context
 from ..declaring.registry import Handler
-from ..declaring.signature import PayloadMismatch
 from ..loops import Emit
-from ..ports import Clock, TracedAttempt, Tracing
-from ..rules.transitions import MISMATCH
-from ..tenants.context import in_tenant
+from ..ports import Clock, Isolated, ProcessDied, ProcessPool, StopKind, TracedAttempt, Tracing
+from ..tenants.context import handler_call
 from ..tenants.fan_out import FanOuts, ListingThreads, TenantsUnknown
-from .descriptions import describe_error, describe_traceback, is_plain, is_plain_error, is_retryable
+from .descriptions import describe_error
+from .outcomes import DESCRIBING, Attempt, FannedOut, Outcomes, finished, is_plain_ending
 from .thread_pool import ThreadPool
 
 STOP_GRACE = 0.1
 """Seconds in which a handler that was asked to stop should do so. After that it is reported as overrunning."""
-DESCRIBING = 5.0
-"""Seconds that an exception or a result of the application's own gets to describe itself."""
-
-REASON_LIMIT = 1_000
-
 STORE_PAUSE = 1.0
 LONGEST_UNKNOWN_PAUSE = 60.0
 """Seconds until a parent that could not fan out here, through no fault of its own, is tried again."""
 
-StopKind = Literal["timeout", "cancelled", "handed_back", "lost"]
 _Measured: TypeAlias = tuple[Any, BaseException | None, float]
-_ASKED_BY: dict[StopKind | None, AskedBy] = {"timeout": "timeout", "cancelled": "cancel"}
-_INTERRUPTIONS = (asyncio.CancelledError, ExecutionCancelled, TimeoutError)
 
 
-class Run:
-    """An execution while it runs in this process."""
+class Run(Attempt):
+    """An execution while it runs in this process, or in a child of it."""
 
-    __slots__ = (
-        "abandoned",
-        "alarm",
-        "began",
-        "context",
-        "ended",
-        "entered",
-        "execution",
-        "handler",
-        "leased_until",
-        "limit",
-        "overran",
-        "started",
-        "stopped",
-        "task",
-        "trace",
-    )
+    __slots__ = ("abandoned", "alarm", "handler", "leased_until", "process", "task", "trace")
 
     def __init__(
         self, execution: ExecutionRow, handler: Handler, context: RunningContext, started: Micros, began: float
     ) -> None:
-        self.execution = execution
+        super().__init__(execution, context, started, began)
         self.handler = handler
-        self.context = context
-        self.started = started
-        self.began = began
-        self.ended: float | None = None
-        self.stopped: StopKind | None = None
-        self.entered = False
         self.abandoned = False
         self.alarm: asyncio.TimerHandle | None = None
         self.leased_until = math.inf
         """On the monotonic clock: a handler that has not begun by then does not begin."""
-        self.overran = False
-        self.limit: float | None = None
         self.task: asyncio.Task[Any] | None = None
+        self.process: Isolated | None = None
         self.trace: TracedAttempt | None = None
 
-    def stop(self, kind: StopKind, reason: str) -> None:
-        """Ask the handler to stop: a coroutine at its next await, a thread when it checks. The first request counts.
+    def stop(self, kind: StopKind, reason: str, within: float | None = None) -> None:
+        """Ask the handler to stop: a coroutine at its next await, a thread when it checks; a process is ended if it
+        does not, after its grace periods and `within` so many seconds. The first request counts.
 
         A task that has not taken its first step checks this when it does: cancelled now, it would end silently.
         """
@@ -107,6 +75,14 @@ class Run:
         self.context.cancel(reason)
         if self.task is not None and self.entered:
             self.task.cancel()
+        if self.process is not None:
+            self.process.stop(kind, reason, within)
+
+    def abandon(self) -> None:
+        """Nobody waits for its outcome any more. A process is ended now; a thread cannot be."""
+        self.abandoned = True
+        if self.process is not None:
+            self.process.kill()
 
     def end_trace(self, outcome: Outcome | None, error: BaseException | None) -> None:
         """The first call counts: a handler may return after its execution was handed back without it."""
@@ -139,13 +115,45 @@ def report_of(execution: ExecutionRow, context: RunningContext) -> ProgressRepor
     )
 
 
-class FannedOut(NamedTuple):
-    """What the attempt of a parent returns: how many tenants have executions now."""
-
-    total: int
-
-
 Done: TypeAlias = Callable[[Run, Outcome | None], None]
+
+
+class _InProcess:
+    """A run that takes place in a child process, as the pool of processes sees it."""
+
+    __slots__ = ("_done", "_run", "_runner")
+
+    def __init__(self, runner: Runner, run: Run, done: Done) -> None:
+        self._runner, self._run, self._done = runner, run, done
+
+    @property
+    def execution(self) -> ExecutionRow:
+        return self._run.execution
+
+    @property
+    def started(self) -> Micros:
+        return self._run.started
+
+    @property
+    def began(self) -> float:
+        return self._run.began
+
+    @property
+    def limit(self) -> float | None:
+        return self._run.limit
+
+    @property
+    def trace_headers(self) -> dict[str, str]:
+        return {} if self._run.trace is None else self._run.trace.headers()
+
+    def begins(self) -> bool:
+        return self._runner.process_begins(self._run, self._done)
+
+    def reported(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
+        self._run.context.receive(progress, counters, lines)
+
+    def ended(self, how: Outcome | ProcessDied) -> None:
+        self._runner.process_ended(self._run, self._done, how)
 
 
 class Runner:
@@ -163,16 +171,32 @@ class Runner:
         channel: str | None = None,
         logger: logging.Logger | None = None,
         emit: Emit | None = None,
+        processes: Callable[[], ProcessPool] | None = None,
     ) -> None:
-        """`fan_outs` is for jobs that have tenants; the arguments after it are for the contexts of handlers."""
+        """`fan_outs` is for jobs that have tenants; the arguments after it are for the contexts of handlers.
+        `processes` makes the pool for handlers that are isolated; without it they run like the others."""
+        self._make_processes = processes
+        self._processes: ProcessPool | None = None
         self._tracing, self._fan_outs, self._emit = tracing, fan_outs, emit
         self._fanning_out: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
         self._worker = worker
+        self._outcomes = Outcomes(clock, worker)
         self._for_contexts = (clock, resources, username, channel, logger)
         self._home = contextvars.copy_context()  # endings run in this context, not in what a handler left behind
+
+    @property
+    def processes(self) -> ProcessPool | None:
+        """The child processes of this worker; made when they are first needed."""
+        if self._processes is None and self._make_processes is not None:
+            self._processes = self._make_processes()
+        return self._processes
+
+    async def close(self) -> None:
+        if self._processes is not None:
+            await self._processes.close()
 
     def prepare(self, execution: ExecutionRow, handler: Handler) -> Run:
         context = RunningContext(execution, *self._for_contexts)
@@ -189,20 +213,23 @@ class Runner:
         execution = run.execution
         run.limit = execution.time_limit(run.started)
         if run.limit == 0.0:  # its run_timeout was up before it began
-            self._loop.call_soon(self._finish, run, done, None, self._ended(run, "timeout", None, begun=False))
+            self._loop.call_soon(self._finish, run, done, None, self._outcomes.ended(run, "timeout", None, begun=False))
             return
         if self._fan_outs is not None and execution.fans_out:
             self._begin_fan_out(run, self._fan_outs, done)
             return
+        if execution.rules.isolation == "process" and self.processes is not None:
+            self._begin_in_process(run, self.processes, done)
+            return
         try:
-            call = run.handler.call(run.context, execution.params)
-            if execution.tenant is not None:
-                factory = None if self._fan_outs is None else self._fan_outs.context_of(execution)
-                call = in_tenant(call, run.context, factory, run.handler.is_async)
+            call = handler_call(run.handler, run.context, execution, self._tenant_context)
         except BaseException as error:
             self._loop.call_soon(self._conclude, run, done, None, error, None)
         else:
             (self._begin_task if run.handler.is_async else self._begin_in_thread)(run, call, done)
+
+    def _tenant_context(self, execution: ExecutionRow) -> Callable[..., Any] | None:
+        return None if self._fan_outs is None else self._fan_outs.context_of(execution)
 
     def _is_late(self, run: Run) -> bool:
         """Whether the lease ran out before the handler's first step: this process was stopped since its claim."""
@@ -231,7 +258,7 @@ class Runner:
                 self._set_alarm(run, run.limit)
             value = await call()
             if type(value) is types.CoroutineType:
-                value = _finished(value)
+                value = finished(value)
         except BaseException as raised:
             value, error = None, raised
         run.task = None  # its memory is freed now, not when the ending is settled, which is much later
@@ -296,6 +323,28 @@ class Runner:
         else:
             self._leave_out(run, done)
 
+    # --- handlers that run in a child process ---------------------------------------------------------------
+    def _begin_in_process(self, run: Run, processes: ProcessPool, done: Done) -> None:
+        run.process = processes.run(_InProcess(self, run, done))
+
+    def process_begins(self, run: Run, done: Done) -> bool:
+        """A child is free: False if the handler must not begin any more."""
+        if run.stopped is not None or self._is_late(run):
+            self._leave_out(run, done)
+            return False
+        run.entered = True
+        if run.limit is not None:
+            self._set_alarm(run, run.limit)
+        return True
+
+    def process_ended(self, run: Run, done: Done, how: Outcome | ProcessDied) -> None:
+        run.ended = self._clock.monotonic()
+        if run.alarm is not None:
+            run.alarm.cancel()
+        outcomes = self._outcomes
+        outcome = outcomes.died(run, how) if isinstance(how, ProcessDied) else outcomes.returned(run, how)
+        self._finish(run, done, None, outcome)
+
     # --- asked to stop ------------------------------------------------------------------------------------
     def cancel(self, run: Run, reason: str, now: Micros) -> None:
         run.cancel(reason, now)
@@ -309,13 +358,16 @@ class Runner:
         self._watch(run)
 
     def _watch(self, run: Run) -> None:
+        """A process is ended if it goes on; for others, all that is left is to say so."""
         if run.alarm is not None:
             run.alarm.cancel()
+        if run.process is not None:
+            return
         run.alarm = self._loop.call_later(STOP_GRACE, self._report_overrun, run)
 
     def _report_overrun(self, run: Run) -> None:
         """Nothing but the handler itself can end it. While it goes on, the log and the execution's own log say so."""
-        asked_by = _ASKED_BY.get(run.stopped)
+        asked_by = run.asked_by
         if asked_by is None or run.ended is not None or run.abandoned:
             return
         run.overran = True
@@ -332,11 +384,11 @@ class Runner:
         run.ended = self._clock.monotonic()
         if run.alarm is not None:
             run.alarm.cancel()
-        text: str | None = None
-        if error is None and not run.context.own_metadata and (value is None or (text := _quick_json(value))):
-            self._finish(run, done, None, self._ended(run, "completed", cpu_ms, result_json=text))  # nearly always
-        elif _is_plain(run, value, error):
-            self._finish(run, done, error, self._outcome(run, value, error, cpu_ms))
+        quick = self._outcomes.quick(run, value, cpu_ms) if error is None else None
+        if quick is not None:
+            self._finish(run, done, None, quick)
+        elif is_plain_ending(run, value, error):
+            self._finish(run, done, error, self._outcomes.of(run, value, error, cpu_ms))
         else:
             self._describe_aside(run, done, value, error, cpu_ms)
 
@@ -357,112 +409,18 @@ class Runner:
                 self._finish(run, waiting.pop(), error, outcome)
 
         def describe() -> None:
-            outcome = self._outcome(run, value, error, cpu_ms)
+            outcome = self._outcomes.of(run, value, error, cpu_ms)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the outcome
                 self._loop.call_soon_threadsafe(finish, outcome)
 
         def give_up(reason: str) -> None:
-            finish(self._undescribed(run, value, error, reason))
+            finish(self._outcomes.undescribed(run, value, error, reason))
 
         alarm = self._loop.call_later(DESCRIBING, give_up, f"that took more than {DESCRIBING:g} s")
         try:
             threading.Thread(target=describe, name="mainspring-describe", daemon=True).start()
         except RuntimeError as refused:
             give_up(str(refused))
-
-    def _outcome(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
-        """Never raises: this is the last net under a handler."""
-        try:
-            return self._classify(run, value, error, cpu_ms)
-        except BaseException as broken:
-            return self._undescribed(run, value, error, f"{class_name(type(broken))} was raised")
-
-    def _undescribed(self, run: Run, value: Any, error: BaseException | None, reason: str) -> Outcome:
-        """What can be said without looking any closer. A result that cannot be described does not undo the work."""
-        text = f"{class_name(type(value if error is None else error))} could not be described: {reason}"
-        if error is None:
-            return self._ended(run, "completed", None, keep=False, result_json=safe_json(f"<{text}>", PAYLOAD_LIMIT))
-        return self._ended(run, "failed", None, keep=False, error=text, traceback=text, reason="error")
-
-    def _classify(self, run: Run, value: Any, error: BaseException | None, cpu_ms: float | None) -> Outcome:
-        if type(value) is FannedOut:
-            return self._fanned_out(run, value.total)
-        if error is None:
-            result = None if value is None else safe_json(value, PAYLOAD_LIMIT)
-            return self._ended(run, "completed", cpu_ms, result_json=result)
-        kind = type(error)
-        interrupted = issubclass(kind, _INTERRUPTIONS)
-        if run.stopped == "handed_back" or (run.stopped == "lost" and interrupted):
-            return self._ended(run, "handed_back", cpu_ms)
-        if run.stopped == "cancelled" and interrupted:
-            return self._ended(run, "cancelled", cpu_ms, reason=run.execution.cancel_reason)
-        if run.stopped == "timeout" and interrupted:
-            message = f"timed out after {run.limit:g} s"
-            return self._ended(run, "timeout", cpu_ms, error=message, traceback=describe_traceback(error))
-        if issubclass(kind, Skip):
-            return self._ended(run, "skipped", cpu_ms, reason=safe_text(error, REASON_LIMIT))
-        if issubclass(kind, RetryAfter):
-            assert isinstance(error, RetryAfter)
-            return self._ended(run, "snoozed", cpu_ms, delay=error.delay, error=describe_error(error))
-        mismatch = not run.entered and issubclass(kind, PayloadMismatch)
-        return self._failed(run, error, MISMATCH if mismatch else "error", cpu_ms)
-
-    def _fanned_out(self, run: Run, total: int) -> Outcome:
-        """The parent waits for its tenants from now on; without tenants it is complete."""
-        if total:
-            run.context.count(total=total)
-            return self._ended(run, "fanned_out", None)
-        counts = {"total": 0, "success": 0, "failed": 0}
-        run.context.count(**counts)
-        return self._ended(run, "completed", None, result_json=safe_json(counts, PAYLOAD_LIMIT))
-
-    def _failed(self, run: Run, error: BaseException, reason: str, cpu_ms: float | None = None) -> Outcome:
-        return self._ended(
-            run,
-            "failed",
-            cpu_ms,
-            error=describe_error(error),
-            traceback=describe_traceback(error),
-            reason=reason,
-            retryable=is_retryable(error, run.execution.rules.non_retryable),
-        )
-
-    def _ended(self, run: Run, end: AttemptEnd, cpu_ms: float | None, *, keep: bool = True, **details: Any) -> Outcome:
-        """`keep` is false if the handler's counters and metadata must not be looked at."""
-        if run.stopped is not None and (end == "completed" or run.overran):
-            details["overran"] = _ASKED_BY.get(run.stopped)
-        kept = run.context.kept() if keep else None
-        if kept is not None:
-            details["counters_json"], details["metadata_json"] = kept
-        return Outcome(
-            end=end,
-            started=run.started,
-            ended=run.started + round(((run.ended or self._clock.monotonic()) - run.began) * SECOND),
-            worker=self._worker,
-            cpu_ms=cpu_ms,
-            **details,
-        )
-
-
-def _quick_json(value: Any) -> str | None:
-    """The JSON text of an object of plain scalars; None for everything else."""
-    if type(value) is not dict:
-        return None
-    try:
-        text = plainly(value)
-    except BaseException:
-        return None
-    return None if text is None or len(text) > PAYLOAD_LIMIT else text.decode()
-
-
-def _is_plain(run: Run, value: Any, error: BaseException | None) -> bool:
-    """Whether the attempt can be described without running code of the application."""
-    try:
-        if type(value) is FannedOut:
-            return True
-        return is_plain(value) and (error is None or is_plain_error(error)) and is_plain(run.context.own_metadata)
-    except BaseException:
-        return False
 
 
 def _enter(run: Run) -> None:
@@ -479,20 +437,10 @@ def _measured(call: Callable[[], Any], is_late: Callable[[], bool]) -> _Measured
         return None
     began = time.thread_time()
     try:
-        value, error = _finished(call()), None
+        value, error = finished(call()), None
     except BaseException as raised:
         value, error = None, raised
     return value, error, (time.thread_time() - began) * 1000
-
-
-def _finished(value: Any) -> Any:
-    """Refuse a coroutine that a handler returns: nobody would run it, and the attempt would count as done."""
-    if type(value) is types.CoroutineType:
-        value.close()
-        raise NonRetryable(
-            "the handler returned a coroutine that nobody awaits: await it, or declare it with async def"
-        )
-    return value
 
 
 def unknown_pause(claims: int) -> float:

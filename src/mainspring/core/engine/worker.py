@@ -501,7 +501,7 @@ class Worker:
         await self._until_idle(patience)
         unfinished = list(self._runs.values())
         for run in unfinished:
-            run.stop("handed_back", "the worker is shutting down")
+            run.stop("handed_back", "the worker is shutting down", within=reserve * 0.3)
         if unfinished:
             await self._until_idle(reserve * 0.4)
         self._abandon_all()
@@ -519,9 +519,9 @@ class Worker:
     def _abandon_all(self) -> None:
         """Hand executions back whose handlers do not return. Their tokens keep those handlers from writing."""
         for run in self._lost:
-            run.abandoned = True
+            run.abandon()
         for run in list(self._runs.values()):
-            run.abandoned = True
+            run.abandon()
             ended = max(self._clock.now(), run.started)
             outcome = Outcome(end="handed_back", started=run.started, ended=ended, worker=self._leases.info.id)
             run.end_trace(outcome, None)

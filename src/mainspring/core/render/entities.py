@@ -288,6 +288,12 @@ class AttemptJson(
     cpu_ms: float | None
     memory_mb: float | None
     overran: Annotated[str | None, Meta(description="timeout or cancel: it went on although it was asked to stop.")]
+    reason: Annotated[
+        str | None,
+        Meta(
+            description="Why it failed, if not by an error of the handler: out_of_memory, cpu_limit, exit_code, signal."
+        ),
+    ]
 
 
 class ExecutionJson(

@@ -290,4 +290,5 @@ def _attempt(execution: ExecutionRow, outcome: Outcome) -> AttemptRecord | None:
         outcome.cpu_ms,
         outcome.memory_mb,
         outcome.overran,
+        outcome.reason if outcome.end == "failed" and outcome.reason != "error" else None,
     )

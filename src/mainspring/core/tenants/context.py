@@ -10,10 +10,26 @@ from contextvars import ContextVar
 from typing import Any
 
 from ...model.errors import NonRetryable
+from ...model.execution import ExecutionRow
 from ..declaring.context import JobContext
+from ..declaring.handler import Handler
 
 current_tenant: ContextVar[str | None] = ContextVar("mainspring_tenant", default=None)
 """The tenant that the running code works for; None outside of a tenant's execution."""
+
+
+def handler_call(
+    handler: Handler,
+    context: JobContext,
+    execution: ExecutionRow,
+    tenant_context: Callable[[ExecutionRow], Callable[..., Any] | None],
+) -> Callable[[], Any]:
+    """The call of a handler with the stored parameters, inside the context of its tenant if it has one.
+    `PayloadMismatch` when the parameters do not fit the handler."""
+    call = handler.call(context, execution.params)
+    if execution.tenant is None:
+        return call
+    return in_tenant(call, context, tenant_context(execution), handler.is_async)
 
 
 def in_tenant(

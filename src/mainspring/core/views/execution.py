@@ -97,6 +97,11 @@ class Attempt:
         """Why it was asked to stop, "timeout" or "cancel", if it went on all the same."""
         return self._record.overran
 
+    @property
+    def reason(self) -> str | None:
+        """Why it failed, if not by an error of the handler: "out_of_memory", "cpu_limit", "exit_code" or "signal"."""
+        return self._record.reason
+
 
 class Execution(Generic[R]):
     """One run of a job, as it was when it was read; `R` is the type of its result.

@@ -156,6 +156,15 @@ class AttemptSpan:
         if trace.get_current_span() is self._span:  # the caller may have moved to another task since `enter`
             otel.detach(entered)
 
+    def headers(self) -> dict[str, str]:
+        """The W3C trace context of this span, for a handler that runs in another process."""
+        return self._safe(self._headers) or {}
+
+    def _headers(self) -> dict[str, str]:
+        carrier: dict[str, str] = {}
+        TraceContextTextMapPropagator().inject(carrier, trace.set_span_in_context(self._span, NO_CONTEXT))
+        return carrier
+
     def ended(self, outcome: Outcome | None, error: BaseException | None) -> None:
         """`outcome` is None when the handler was stopped before its first step."""
         self._safe(self._end, outcome, error)
@@ -165,12 +174,19 @@ class AttemptSpan:
         if span.is_recording():
             span.set_attribute(OUTCOME, end)
             if end not in _NO_ERROR:
-                if error is not None and outcome is not None:
-                    name, message = class_name(type(error)), outcome.error or ""
+                if outcome is not None and (error is not None or outcome.error is not None):
+                    name, message = _error_name(outcome, error), outcome.error or ""
                     span.add_event("exception", _exception(name, message, outcome.traceback))
                     span.set_attribute("error.type", "timeout" if end == "timeout" else name)
                 span.set_status(Status(StatusCode.ERROR, None if outcome is None else outcome.error))
         span.end()
+
+
+def _error_name(outcome: Outcome, error: BaseException | None) -> str:
+    """The class of the error. Of a handler that ran in another process only the text is here, if there was an error."""
+    if error is not None:
+        return class_name(type(error))
+    return (outcome.error or "").partition(":")[0] if outcome.reason == "error" else outcome.reason or outcome.end
 
 
 def _exception(name: str, error: str, traceback: str | None) -> dict[str, str]:
