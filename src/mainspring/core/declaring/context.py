@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 import threading
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
@@ -22,18 +21,21 @@ from ...model.defaults import USERNAME
 from ...model.errors import InvalidValue, MainspringError, nearest
 from ...model.execution import ExecutionRow
 from ...model.store.messages import LogLine
+from ...model.time.instants import SECOND
 from ...model.values.payload import HIGHEST, LOWEST, presentable, safe_json, safe_text
 from ...model.values.trace_context import split
 from ...model.windows import Window, window_between
 from ..ports import Clock, TracedAttempt
 from ..views.execution import Execution
+from .execution_log import OWN_LOGGER, ExecutionLog, JobLogger
+from .progress import Progress, ProgressRate, progress_json
 
-MAX_LOG_LINES = 1_000
-MAX_LINE_LENGTH = 4_096
 MAX_COUNTERS = 100
 MAX_MESSAGE_LENGTH = 1_000
 REPORT_LIMIT = 65_536
 """Bytes of JSON kept of the counters and of the metadata of one execution."""
+LOGS_DROPPED = "logs_dropped"
+"""The counter of log lines that were not kept."""
 
 current_context: ContextVar[JobContext] = ContextVar("mainspring_context")
 """The context of the execution that runs in this task or thread. The engine sets it around every handler."""
@@ -102,14 +104,16 @@ class JobContext:
         "_clock",
         "_counted",
         "_counters",
-        "_lines",
-        "_lines_taken",
         "_lock",
         "_log",
         "_log_to",
+        "_logged",
         "_metadata",
         "_params",
         "_progress",
+        "_progress_json",
+        "_progress_rate",
+        "_progress_sent",
         "_resources",
         "_row",
         "_trace",
@@ -134,11 +138,13 @@ class JobContext:
         self._channel = channel
         self._log_to = logger
         self._lock = threading.Lock()
-        self._lines: list[LogLine] | None = None
-        self._lines_taken = 0
+        self._logged: ExecutionLog | None = None
         self._counted = False
         self._counters: dict[str, float] | None = None
-        self._progress: str | None = None
+        self._progress: Progress | None = None
+        self._progress_sent: Progress | None = None
+        self._progress_json: str | None = None
+        self._progress_rate: ProgressRate | None = None
         self._metadata: dict[str, Any] | None = None
         self._params: dict[str, Any] | None = None
         self._window: Window | None = None
@@ -269,13 +275,16 @@ class JobContext:
         return self._metadata
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Report how far the work is: `ctx.progress(250, 1000, "page 25 of 100")`."""
-        report = {"done": _number("progress.done", done)}
+        """Report how far the work is: `ctx.progress(250, 1000, "page 25 of 100")`. Cheap enough for every round of a
+        loop: the newest report is stored twice a second, with the rate and the time that is left."""
+        _number("progress.done", done)
         if total is not None:
-            report["total"] = _number("progress.total", total)
-        text = safe_text(message, MAX_MESSAGE_LENGTH)
-        with self._lock:
-            self._progress = safe_json({**report, "message": text} if text else report, REPORT_LIMIT)
+            _number("progress.total", total)
+        text = message if type(message) is str else safe_text(message, MAX_MESSAGE_LENGTH)
+        now = self._clock.monotonic()
+        if self._progress_rate is None:
+            self._progress_rate = ProgressRate(done, now)
+        self._progress = (done, total, text, now)
 
     def count(self, **counters: float) -> None:
         """Add to the counters of this execution: `ctx.count(items_crawled=25, items_indexed=20)`."""
@@ -314,18 +323,13 @@ class JobContext:
         timeout = row.time_limit(row.claimed or row.created)
         return None if timeout is None else max(0.0, self._began + timeout - self._clock.monotonic())
 
-    def _keep_line(self, level: int, message: str) -> None:
-        """Add a line to the execution's own log; past the limit, one line says that the rest is not kept."""
-        with self._lock:
-            self._lines_taken += 1
-            if self._lines_taken > MAX_LOG_LINES + 1:
-                return
-            if self._lines_taken > MAX_LOG_LINES:
-                level, message = logging.WARNING, f"further lines are not kept: the limit is {MAX_LOG_LINES}"
-            line = LogLine(self._clock.now(), logging.getLevelName(level), safe_text(message, MAX_LINE_LENGTH))
-            if self._lines is None:
-                self._lines = []
-            self._lines.append(line)
+    @property
+    def _execution_log(self) -> ExecutionLog:
+        """Made when it is first needed: most handlers log nothing."""
+        if self._logged is None:
+            with self._lock:
+                self._logged = self._logged or ExecutionLog(self._clock)
+        return self._logged
 
 
 class RunningContext(JobContext):
@@ -354,49 +358,83 @@ class RunningContext(JobContext):
 
     def note(self, level: int, message: str) -> None:
         """Add a line to the execution's own log."""
-        self._keep_line(level, message)
+        if self._execution_log.admits():
+            self._execution_log.add(level, message, OWN_LOGGER)
 
     @property
     def own_metadata(self) -> dict[str, Any] | None:
         """What the handler may have put into the metadata; None if it never looked at them."""
         return self._metadata
 
-    def drain(self) -> tuple[str | None, str | None, tuple[LogLine, ...]] | None:
-        """What the handler reported since the last call: progress, counters, log lines; None if nothing."""
-        if not (self._progress or self._counted or self._lines):
-            return None
+    def drain(self, last: bool = False) -> tuple[str | None, str | None, tuple[LogLine, ...]] | None:
+        """What the handler reported since the last call: progress, counters, log lines; None if nothing. `last` is for
+        the report that goes with the ending."""
+        log = self._logged
+        if log is None or not log.pending:
+            if self._progress is self._progress_sent and not (self._progress_json or self._counted):
+                return None
+            lines: tuple[LogLine, ...] = ()
+        else:
+            lines = log.drain(last)
+            self._count_dropped(log)
+        progress = self._drain_progress()
         with self._lock:
-            progress, self._progress = self._progress, None
             counters = safe_json(self._counters, REPORT_LIMIT) if self._counted else None
             self._counted = False
-            lines = tuple(self._lines or ())
-            self._lines = None
-        return progress, counters, lines
+        return (progress, counters, lines) if progress or counters or lines else None
 
     def undrain(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
         """Take back a report that could not be stored. Newer progress wins."""
+        self._progress_json = self._progress_json or progress
+        if lines:
+            self._execution_log.put_back(lines)
         with self._lock:
-            self._progress = self._progress or progress
             self._counted = self._counted or counters is not None
-            self._lines = [*lines, *(self._lines or ())]
 
     def receive(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
-        """Take over what the handler reported in another process: new progress, all counters, further lines."""
+        """Take over what the handler reported in another process: new progress, all counters, further lines. The
+        context over there has bounded the lines and counted what it dropped."""
+        self._progress_json = progress or self._progress_json
+        if lines:
+            self._execution_log.receive(lines)
+        if counters is not None:
+            totals = msgspec.json.decode(counters)
+            if LOGS_DROPPED in totals:
+                self._execution_log.dropped_in_child = totals[LOGS_DROPPED]
+            with self._lock:
+                self._counters, self._counted = totals, True
+
+    def _drain_progress(self) -> str | None:
+        """The newest report, as stored; the arithmetic is done here, not in the handler's loop."""
+        kept, self._progress_json = self._progress_json, None
+        newest = self._progress
+        if newest is None or newest is self._progress_sent or self._progress_rate is None:
+            return kept
+        self._progress_sent = newest
+        done, total, message, at = newest
+        rate = self._progress_rate.add(done, at)
+        updated = self._clock.now() - round((self._clock.monotonic() - at) * SECOND)
+        return progress_json(done, total, safe_text(message, MAX_MESSAGE_LENGTH), rate, updated)
+
+    def _count_dropped(self, log: ExecutionLog) -> None:
         with self._lock:
-            self._progress = progress or self._progress
-            if counters is not None:
-                self._counters, self._counted = msgspec.json.decode(counters), True
-            if lines:
-                self._lines = [*(self._lines or ()), *lines]
+            dropped = log.dropped + log.dropped_in_child
+            if dropped and (self._counters or {}).get(LOGS_DROPPED) != dropped:
+                self._counters = {**(self._counters or {}), LOGS_DROPPED: dropped}
+                self._counted = True
 
     def kept(self) -> tuple[str | None, str | None] | None:
         """The counters and the metadata for the record of the execution; None when there is neither."""
+        if self._logged is not None:
+            self._count_dropped(self._logged)
         if self._counters is None and not self._metadata:
             return None
         return self.counters_json(), self.metadata_json()
 
     def counters_json(self) -> str | None:
         """All counters, for the record; None when nothing was counted."""
+        if self._logged is not None:
+            self._count_dropped(self._logged)
         if self._counters is None:
             return None
         with self._lock:
@@ -464,57 +502,3 @@ def _number(field: str, value: Any) -> float:
     if isinstance(value, int) and not isinstance(value, bool) and LOWEST <= value <= HIGHEST:
         return value
     raise InvalidValue(field, presentable(value), "a finite number")
-
-
-# --- the log of an execution ----------------------------------------------------------------------------------
-
-_formatter = logging.Formatter()
-
-
-class JobLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose lines carry the execution's fields and are kept, from INFO up, in the execution's log."""
-
-    keep_from = logging.INFO
-
-    def __init__(self, context: JobContext, logger: logging.Logger) -> None:
-        execution = context.execution
-        fields = {
-            "job": execution.job,
-            "execution_id": execution.id,
-            "attempt": execution.attempt,
-            "trigger": execution.trigger,
-            "trace_id": execution.trace_id,
-            "tenant": execution.tenant,
-        }
-        super().__init__(logger, fields)
-        self._context = context
-
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
-        return msg, kwargs
-
-    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        if level >= self.keep_from:
-            self._context._keep_line(level, _rendered(msg, args, kwargs.get("exc_info")))
-        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # the caller's line, not this one
-        try:
-            super().log(level, msg, *args, **kwargs)
-        except BaseException:
-            return  # a logging set-up that fails never fails a handler; the line is in the execution's log
-
-
-def _rendered(msg: object, args: tuple[object, ...], exc_info: Any) -> str:
-    """The line as logging would write it; a wrong format shows its parts instead of failing the handler."""
-    try:
-        record = logging.LogRecord("", 0, "", 0, msg, args, None)
-        text = str.__str__(record.getMessage())
-    except BaseException:
-        text = f"{safe_text(msg, MAX_LINE_LENGTH)} {safe_json(args, MAX_LINE_LENGTH)}"
-    if not exc_info:
-        return text
-    try:
-        error = exc_info if isinstance(exc_info, BaseException) else None
-        shown = (type(error), error, error.__traceback__) if error else exc_info
-        return f"{text}\n{_formatter.formatException(sys.exc_info() if shown is True else shown)}"
-    except BaseException:
-        return text

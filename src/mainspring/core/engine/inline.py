@@ -31,6 +31,7 @@ from ..ports import Clock, Store, Tracing
 from ..rules import new_execution, ticks, transitions
 from .descriptions import describe_error, describe_traceback
 from .heartbeat import Leases
+from .log_capture import capturing
 from .outcomes import REASON_LIMIT
 from .runner import report_of
 
@@ -103,7 +104,7 @@ class Tracker:
         context.trace = None if self._tracing is None else self._tracing.begin(execution, leases.info.id)
         self._emit(Started(execution, execution.created))
         try:
-            with running_in(context):
+            with capturing(context), running_in(context):
                 yield context
         except BaseException as error:
             await self._end(execution, stored, context, leases, error)
@@ -152,7 +153,7 @@ class Tracker:
         if context.trace is not None:
             context.trace.ended(outcome, error)
         change = transitions.after_attempt(execution, outcome)
-        work = TrackedWork(execution, stored, outcome, change, report_of(execution, context))
+        work = TrackedWork(execution, stored, outcome, change, report_of(execution, context, last=True))
         if not stored:
             self._late.add(work)
             return

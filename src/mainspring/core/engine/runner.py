@@ -92,16 +92,16 @@ class Run(Attempt):
 
     def drain_report(self) -> ProgressReport | None:
         """What the handler reported since the last call; None if there is nothing."""
-        return report_of(self.execution, self.context)
+        return report_of(self.execution, self.context, last=self.ended is not None)
 
     def cancel(self, reason: str, now: Micros) -> None:
         self.execution = msgspec.structs.replace(self.execution, cancel_requested=now, cancel_reason=reason)
         self.stop("cancelled", reason)
 
 
-def report_of(execution: ExecutionRow, context: RunningContext) -> ProgressReport | None:
+def report_of(execution: ExecutionRow, context: RunningContext, last: bool = False) -> ProgressReport | None:
     """Progress, counters and log lines since the last call; None if there are none."""
-    drained = context.drain()
+    drained = context.drain(last)
     if drained is None:
         return None
     progress, counters, logs = drained

@@ -37,6 +37,7 @@ from ..ports import Clock, Store, Topic
 from ..rules import transitions
 from .heartbeat import Leases
 from .janitor import Janitor
+from .log_capture import start_capture, stop_capture
 from .prefetch import STALE, DurationEstimate, ExclusiveTurns, Prefetched
 from .runner import Run, Runner
 
@@ -143,6 +144,7 @@ class Worker:
 
     def start(self) -> None:
         _prepare_collector()
+        start_capture(self)
         for loop in (self._main_loop, *self._more_loops, self._report_loop):
             loop.start()
 
@@ -505,6 +507,7 @@ class Worker:
         if unfinished:
             await self._until_idle(reserve * 0.4)
         self._abandon_all()
+        stop_capture(self)
         await self._settle_rest(deadline - self._clock.monotonic() - reserve * 0.1)
         unsettled = {ending.run.execution.id for ending in self._endings}
         return sum(run.execution.id not in unsettled for run in unfinished), len(unsettled)

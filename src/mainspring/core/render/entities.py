@@ -296,6 +296,9 @@ class AttemptJson(
     ]
 
 
+PROGRESS = "`done` and `updated_at`; where known `total`, `message`, `percent`, `rate` (per second) and `eta_seconds`."
+
+
 class ExecutionJson(
     JsonForm,
     forbid_unknown_fields=False,
@@ -341,11 +344,24 @@ class ExecutionJson(
     stack_trace: str | None
     cpu_time_ms: float | None
     memory_peak_mb: float | None
-    progress: dict[str, Any] | None
+    progress: Annotated[dict[str, Any] | None, Meta(description=PROGRESS)]
+    logs_dropped: Annotated[int, Meta(description="Log lines that were not kept: the log is bounded.")]
     counters: dict[str, float]
     result: Any
     metadata: dict[str, Any]
     attempts: list[AttemptJson]
+
+
+LIVE_FIELDS = (
+    *("id", "job", "status", "attempt", "worker", "started_at", "finished_at", "progress", "counters"),
+    *("logs_dropped", "reason", "error_message", "cancel_requested_at"),
+)
+
+
+def execution_live_json(execution: Execution) -> dict[str, Any]:
+    """The fields that change while it runs."""
+    fields = execution_json(execution)
+    return {name: fields[name] for name in LIVE_FIELDS}
 
 
 def execution_json(execution: Execution) -> dict[str, Any]:

@@ -238,13 +238,19 @@ class Execution(Generic[R]):
         return self._row.counters
 
     @property
+    def logs_dropped(self) -> int:
+        """How many log lines of its last attempt were not kept: the log is bounded."""
+        return int(self._row.counters.get("logs_dropped", 0))
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """What the caller and the handler attached to it."""
         return self._row.metadata
 
     @property
     def progress(self) -> dict[str, Any] | None:
-        """The last `ctx.progress`: done, and where given total and message."""
+        """The last `ctx.progress`: `done`, `updated_at`, and where known `total`, `message`, `percent`, `rate` (per
+        second) and `eta_seconds`."""
         return self._row.progress
 
     @property

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ...core.queries.job_lists import COUNTED, total_of
 from ...core.queries.queries import Queries
-from ...core.render.entities import ExecutionJson, JsonForm, LogEntryJson, TenantRunJson, execution_json
+from ...core.render.entities import PROGRESS, ExecutionJson, JsonForm, LogEntryJson, TenantRunJson, execution_json
 from ...core.views.execution import executions_of
 from ...model.execution import ExecutionRow, State
 from .fields import MOST_OFFSET, PAGE, Cursor, Instant, Limit, Name, Offset, QueryFields, Short
@@ -118,5 +118,5 @@ class LogsJson(JsonForm):
 class ProgressJson(JsonForm):
     execution_id: str
     status: State
-    progress: dict[str, Any] | None
+    progress: Annotated[dict[str, Any] | None, Meta(description=PROGRESS)]
     counters: dict[str, float]

@@ -7,6 +7,7 @@ import logging
 import math
 import threading
 import time
+import warnings
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from mainspring.core.monitoring.why import Reason
 from mainspring.core.render.entities import execution_json
 from mainspring.core.views.execution import row_of
 from mainspring.model.events import Overran
-from tests.support import Nodes, Seen, ended, run_once, until
+from tests.support import DEADLINE, Nodes, Seen, ended, run_once, until
 
 AT_ONCE = Retry(initial=0)
 
@@ -191,12 +192,12 @@ async def test_progress_and_log_lines_are_visible_while_it_runs(nodes: Nodes, ca
             assert execution is not None
             live = await until(lambda: _with_progress(app, execution.id))
             assert (live.state, live.counters) == ("running", {"pages": 25})
-            assert live.progress == {"done": 250, "total": 1_000, "message": "page 25 of 100"}
+            assert {"done": 250, "total": 1_000, "message": "page 25 of 100"}.items() <= live.progress.items()
             [(sequence, line)] = await app.logs(execution.id)
             assert (line.level, line.message) == ("INFO", "reading page 25")
             go_on.set()
             done = await ended(app, execution)
-        assert done.progress == {"done": 1_000, "total": 1_000}
+        assert {"done": 1_000, "total": 1_000, "percent": 100.0}.items() <= done.progress.items()
         assert [line.message for _, line in await app.logs(done.id, after=sequence)] == ["done"]
         record = next(each for each in caplog.records if each.getMessage() == "reading page 25")
         assert (record.job, record.execution_id) == ("long", done.id)  # type: ignore[attr-defined]
@@ -219,8 +220,49 @@ async def test_log_lines_are_bounded(nodes: Nodes) -> None:
     async with app:
         done = await run_once(app, chatty)
         lines = [line.message for _, line in await app.logs(done.id)]
-        assert len(lines) <= 1_001
+        assert len(lines) <= 1_000
         assert max(map(len, lines)) <= 4_096
+        assert f"{done.logs_dropped:,} lines were not kept" in lines[-1]
+
+
+@pytest.mark.req("EXE-11")
+@pytest.mark.filterwarnings("always::RuntimeWarning")
+async def test_what_handlers_write_through_logging_and_warnings_is_kept(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plain functions and coroutines side by side: each execution has its own lines and no other's."""
+    monkeypatch.setattr(warnings, "showwarning", lambda *_, **__: None)
+    app, shop = nodes.app(concurrency=8), logging.getLogger("shop")
+    everyone_has_begun, go_on = threading.Barrier(4, timeout=DEADLINE), asyncio.Event()
+
+    @app.job("plain")
+    def plain(name: str) -> None:
+        shop.warning("%s begins", name)
+        everyone_has_begun.wait()
+        warnings.warn(f"{name} warns", RuntimeWarning, stacklevel=1)
+
+    @app.job("coroutine")
+    async def coroutine(name: str) -> None:
+        shop.warning("%s begins", name)
+        await go_on.wait()
+        await asyncio.to_thread(shop.error, "%s ends", name)
+
+    async with app:
+        names = [f"plain {n}" for n in range(4)] + [f"coroutine {n}" for n in range(4)]
+        begun = [await app.enqueue(name.split()[0], {"name": name}) for name in names]
+        go_on.set()
+        done = [await ended(app, execution) for execution in begun]
+        for name, execution in zip(names, done, strict=True):
+            assert execution.state == "completed"
+            first, last = [line for _, line in await app.logs(execution.id)]
+            assert (first.level, first.logger, first.message) == ("WARNING", "shop", f"{name} begins")
+            assert execution.started_at is not None
+            assert execution.started_at <= first.at <= last.at <= datetime.now(UTC)
+            if name.startswith("plain"):
+                assert (last.level, last.logger) == ("WARNING", "py.warnings")
+                assert last.message.startswith(f"RuntimeWarning: {name} warns")
+            else:
+                assert (last.level, last.logger, last.message) == ("ERROR", "shop", f"{name} ends")
 
 
 # --- whatever a handler raises -------------------------------------------------------------------------------

@@ -12,13 +12,12 @@ import pytest
 
 from mainspring.core.declaring.context import (
     MAX_COUNTERS,
-    MAX_LINE_LENGTH,
-    MAX_LOG_LINES,
     ExecutionCancelled,
     JobContext,
     Resources,
     RunningContext,
 )
+from mainspring.core.declaring.execution_log import BURST_LINES
 from mainspring.model.errors import InvalidValue, MainspringError
 from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
@@ -41,6 +40,13 @@ def context(clock: FakeClock | None = None, **fields: Any) -> RunningContext:
 def lines(ctx: RunningContext) -> list[tuple[str, str]]:
     drained = ctx.drain()
     return [(line.level, line.message) for line in drained[2]] if drained else []
+
+
+def progress(ctx: RunningContext) -> dict[str, Any]:
+    drained = ctx.drain()
+    assert drained is not None
+    shown: dict[str, Any] = json.loads(drained[0] or "")
+    return shown
 
 
 def test_completion_shows_documented_members_and_nothing_of_the_engine() -> None:
@@ -157,10 +163,36 @@ def test_only_the_newest_progress_is_stored_and_only_once() -> None:
     ctx = context()
     ctx.progress(1, 10)
     ctx.progress(5, 10, "half \0way")
-    assert ctx.drain() == ('{"done":5,"total":10,"message":"half \ufffdway"}', None, ())
+    shown = {"done": 5, "total": 10, "message": "half \ufffdway", "percent": 50.0, "updated_at": "2026-01-01T00:00:00Z"}
+    assert progress(ctx) == shown
     assert ctx.drain() is None
     ctx.progress(0.5)
-    assert ctx.drain() == ('{"done":0.5}', None, ())
+    assert progress(ctx) == {"done": 0.5, "updated_at": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.req("EXE-11")
+def test_progress_that_could_not_be_stored_is_not_lost_and_newer_progress_wins() -> None:
+    ctx = context()
+    ctx.progress(1, 10)
+    first = ctx.drain()
+    assert first is not None
+    ctx.undrain(*first)
+    assert ctx.drain() == first
+    ctx.undrain(*first)
+    ctx.progress(2, 10)
+    assert progress(ctx)["done"] == 2
+    assert ctx.drain() is None
+
+
+@pytest.mark.req("EXE-11")
+def test_progress_has_a_rate_and_the_time_that_is_left() -> None:
+    clock = FakeClock()
+    ctx = context(clock)
+    ctx.progress(100, 1_000)  # work that goes on where an earlier attempt stopped: the rate counts from here
+    assert "rate" not in progress(ctx)
+    clock.advance(2)
+    ctx.progress(120, 1_000)
+    assert {"rate": 10.0, "eta_seconds": 88.0, "percent": 12.0}.items() <= progress(ctx).items()
 
 
 @pytest.mark.req("EXE-6")
@@ -235,7 +267,10 @@ def test_lines_are_kept_with_time_and_level() -> None:
     ctx.logger.debug("not kept")
     drained = ctx.drain()
     assert drained is not None
-    assert drained[2] == (LogLine(START, "INFO", "saw 3 pages"), LogLine(START + 1_000_000, "WARNING", "slow"))
+    assert drained[2] == (
+        LogLine(START, "INFO", "saw 3 pages", "mainspring.job"),
+        LogLine(START + 1_000_000, "WARNING", "slow", "mainspring.job"),
+    )
     assert ctx.drain() is None
 
 
@@ -301,16 +336,30 @@ def test_a_line_that_cannot_be_written_never_fails_the_handler(monkeypatch: pyte
 
 
 @pytest.mark.req("EXE-11")
-def test_the_log_is_bounded_and_says_so() -> None:
+def test_dropped_lines_are_a_counter_of_the_execution() -> None:
     ctx = context()
-    ctx.logger.info("x" * 100_000)
-    ((_, message),) = lines(ctx)
-    assert len(message) <= MAX_LINE_LENGTH
-    assert "characters cut" in message
-    for number in range(MAX_LOG_LINES + 50):
+    ctx.count(pages=1)
+    for number in range(BURST_LINES + 50):
         ctx.logger.info("line %s", number)
-    kept = lines(ctx)
-    assert len(kept) == MAX_LOG_LINES
-    assert kept[-1] == ("WARNING", "further lines are not kept: the limit is 1000")
+    drained = ctx.drain()
+    assert drained is not None
+    assert (drained[1], len(drained[2])) == ('{"pages":1,"logs_dropped":50}', BURST_LINES)
     ctx.logger.info("one more")
-    assert ctx.drain() is None
+    assert ctx.kept() == ('{"pages":1,"logs_dropped":51}', None)
+    last = ctx.drain(last=True)
+    assert last is not None
+    assert [line.message.partition(":")[0] for line in last[2]] == ["51 lines were not kept"]
+
+
+@pytest.mark.req("EXE-11")
+def test_the_context_of_a_child_process_reports_through_its_parent() -> None:
+    child, parent = context(), context()
+    child.progress(1, 2)
+    child.count(pages=3)
+    for number in range(BURST_LINES + 5):
+        child.logger.info("line %s", number)
+    drained = child.drain(last=True)
+    assert drained is not None
+    parent.receive(*drained)
+    assert parent.drain() == drained
+    assert parent.kept() == ('{"pages":3,"logs_dropped":5}', None)
