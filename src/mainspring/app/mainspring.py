@@ -26,6 +26,7 @@ from ..model.triggers import Trigger
 from ..model.values.reading import identifier
 from .bulk import AppBulk
 from .handles import BoundCall, EnqueueOptions, JobDecorator
+from .import_path import Origin
 from .monitoring import AppMonitoring
 from .namespaces import AppBackfills, AppCalendars, AppLocks, AppTemplates, AppTenants, AppTokens, BackfillOptions
 from .runtime import Runtime
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .sync import SyncMainspring
 
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Mainspring:
@@ -85,6 +87,7 @@ class Mainspring:
             tracer_provider=tracer_provider,
             clock=clock,
             config_file=config_file,
+            origin=Origin(self),
         )
         self.registrar = Registrar(runtime.registry)
         """Declares jobs for objects with `execute(ctx)`, with one method per kind of schedule."""
@@ -131,6 +134,18 @@ class Mainspring:
     def provide(self, name: str, resource: Any) -> None:
         """Give every handler a resource (a pool, an HTTP client) as `ctx.resources.name`."""
         self._runtime.resources[name] = resource
+
+    def setup(self, hook: F) -> F:
+        """Call this function in every process that runs handlers: in a worker when it starts, in a child process of
+        `isolation="process"` before its first execution. The mapping that it returns is added to `ctx.resources`; what
+        stands after a `yield` runs when the process ends.
+
+        @app.setup
+        async def connect() -> AsyncIterator[dict[str, Any]]:
+            async with httpx.AsyncClient() as client:
+                yield {"http": client}
+        """
+        return self._runtime.setup.add(hook)
 
     def observe(self, observer: Observer) -> None:
         """Call the observer with every event of this process: see `Event` and docs/observability.md."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +33,11 @@ from ..observe.metrics.server import MetricsServer
 from ..observe.pings.pings import Pings
 from ..version import VERSION
 from .adapters import SystemClock, database_of, logger_of, make_store, observers_of, provider_of, resources_of
+from .import_path import Origin, check_importable, refuse_while_loading
 from .memory import give_back_memory
 from .parts import Declarations, Parts, node_settings
 from .process import cannot_start, new_event_loop, run_to_end, serve
+from .setup_hooks import SetupHooks
 from .start_wait import StartWait
 
 if TYPE_CHECKING:
@@ -59,14 +63,19 @@ class Runtime:
         tracer_provider: Any,
         clock: Clock | None,
         config_file: str | None,
+        origin: Origin,
     ) -> None:
         url, self.given_store = database_of(database)
         self.arguments = dict(settings) if url is None else {"database_url": url, **settings}
         self._config_file = config_file
         self.settings = load(self.arguments, None, config_file)
         self.clock: Clock = clock or SystemClock()
-        self.registry = Registry(tenant_context, self.settings.default_isolation)
+        self.origin = origin
+        self.registry = Registry(tenant_context, self.settings.default_isolation, self._check_importable)
         self.resources = resources_of(resources)
+        self.setup = SetupHooks()
+        self._made: Mapping[str, Any] = {}
+        self._cleanup = AsyncExitStack()
         self.logger, self.tracer_provider = logger_of(logger), provider_of(tracer_provider)
         self.emit = Dispatcher(LogLines(logger), *observers_of(observers))
         self.late_records = LateRecords(self._write_late, self.emit)
@@ -83,13 +92,22 @@ class Runtime:
     @property
     def declares(self) -> tuple[str, ...]:
         """The names of the jobs that code declares; imports the modules that declare them first."""
-        self._import_modules()
+        self.import_modules()
         return tuple(name for name, _ in self._declarations.jobs(self.settings))
+
+    @property
+    def import_path(self) -> str | None:
+        """`MODULE:APP` of this application, for a child process that imports it; None if no name leads to it."""
+        return self.settings.import_path or self.origin.import_path
+
+    def _check_importable(self, final: bool) -> None:
+        check_importable(self.origin, self.settings.import_path, final=final)
 
     def observe(self, observer: Observer) -> None:
         self.emit.add(*observers_of([observer]))
 
-    def _import_modules(self) -> None:
+    def import_modules(self) -> None:
+        """Import the modules that declare jobs. In a child process, before its first execution."""
         self.registry.import_modules(self._modules)
         self._modules = ()
 
@@ -126,15 +144,15 @@ class Runtime:
                 raise
             parts = self.parts
             self.late_records.failed(error)
-        return parts.tracker(self.emit, self.late_records, self.resources, self.logger)
+        return parts.tracker(self.emit, self.late_records, self._resources(), self.logger)
 
     async def _write_late(self, work: TrackedWork) -> None:
         parts = await self.engine()
-        await parts.tracker(self.emit, self.late_records, self.resources, self.logger).write(work)
+        await parts.tracker(self.emit, self.late_records, self._resources(), self.logger).write(work)
 
     async def _open(self, parts: Parts, declare: bool) -> None:
         """Connect once, and store the jobs that code has declared since this was last done."""
-        self._import_modules()
+        self.import_modules()
         revision, declared = self.registry.revision, self._declarations.jobs(self.settings)
         if not parts.opened:
             await parts.store.open()
@@ -168,11 +186,28 @@ class Runtime:
             if self.given_store is None:
                 await parts.store.close()
 
+    # --- resources ----------------------------------------------------------------------------------------
+    @asynccontextmanager
+    async def handler_resources(self) -> AsyncIterator[Mapping[str, Any]]:
+        """What handlers find in `ctx.resources` in this process: the application's resources and what its setup hooks
+        make. Entered once in each process that runs handlers, around all of them: by a worker, and by a child process
+        before its first execution."""
+        async with self.setup.resources() as made:
+            self._made = made
+            try:
+                yield self._resources()
+            finally:
+                self._made = {}
+
+    def _resources(self) -> Mapping[str, Any]:
+        return ChainMap(dict(self._made), self.resources) if self._made else self.resources
+
     # --- roles --------------------------------------------------------------------------------------------
     async def start(self, options: Mapping[str, Any]) -> None:
         """Start the roles of this process. An application without jobs starts only roles it is asked for."""
+        refuse_while_loading()
         self._configure(options)
-        self._import_modules()
+        self.import_modules()
         self._attach_observers()
         if not self.settings.enabled or (not self.registry.names and options.get("roles") is None):
             return
@@ -184,7 +219,7 @@ class Runtime:
                 try:
                     await self._start(parts)
                 except BaseException:
-                    await parts.stop(0)
+                    await self._stop(parts, 0)
                     raise
 
     async def _start(self, parts: Parts) -> None:
@@ -192,6 +227,8 @@ class Runtime:
         self._bind_http(parts)
         await self._serve_metrics(parts)
         with parts.outside():
+            if "worker" in self.settings.roles and self.setup:
+                await self._cleanup.enter_async_context(self.handler_resources())
             parts.node = await self._started_node(parts)
             parts.memory = asyncio.create_task(give_back_memory(), name="mainspring-memory")
             if parts.http is not None:
@@ -217,7 +254,7 @@ class Runtime:
             parts.chance,
             self.emit,
             declares=names,
-            resources=self.resources,
+            resources=self._resources(),
             tracing=parts.tracing,
             logger=self.logger,
         )
@@ -227,12 +264,19 @@ class Runtime:
     async def stop(self, timeout: float | None = None) -> int:
         """Returns how many endings the store has not accepted."""
         if self.parts is not None and self.parts.here:
-            return await self.parts.stop(timeout)
+            return await self._stop(self.parts, timeout)
         return 0
+
+    async def _stop(self, parts: Parts, timeout: float | None) -> int:
+        try:
+            return await parts.stop(timeout)
+        finally:
+            await self._cleanup.aclose()
 
     def run(self, options: Mapping[str, Any]) -> bool:
         """Start the roles and run until a stop signal; False when a second signal ended it at once, or when work could
         not be recorded or handed back."""
+        refuse_while_loading()
         self._configure(options)
         if not already_configured():
             configure_logging(self.settings.log_format, self.settings.log_level)

@@ -117,6 +117,12 @@ def text(field: str, value: Any) -> str:
     raise InvalidValue(field, value, "printable text of at most 200 characters")
 
 
+def module_and_name(field: str, value: Any) -> str:
+    if isinstance(value, str) and re.fullmatch(r"[^\W\d]\w*(\.\w+)*:[^\W\d]\w*(\.\w+)*", value):
+        return value
+    raise InvalidValue(field, value, "a module, a colon and a name, such as shop.jobs:app")
+
+
 def some_text(field: str, value: Any) -> str:
     if isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable():
         return value

@@ -19,6 +19,7 @@ from .rules import (
     database,
     each,
     host_address,
+    module_and_name,
     names,
     number,
     of_option,
@@ -47,6 +48,14 @@ class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
             secret=True,
         ),
     ] = "sqlite:///mainspring.db"
+    import_path: Annotated[
+        str | None,
+        Setting(
+            module_and_name,
+            "how child processes find the application, as `MODULE:APP`, or a function that returns it; none given: by "
+            "the name it has in its module",
+        ),
+    ] = None
     enabled: Annotated[bool, Setting(switch, "false: nothing starts in this process")] = True
     roles: Annotated[
         tuple[str, ...], Setting(each(one_of(*ROLES)), "what this process does: `scheduler`, `worker`, `api`")

@@ -39,6 +39,7 @@ class SettingsOptions(TypedDict, total=False):
     """The settings as arguments of `Mainspring(...)` and `app.start(...)`. None counts as not given."""
 
     database_url: str | None
+    import_path: str | None
     enabled: bool | None
     roles: _Names | None
     timezone: str | None

@@ -37,11 +37,12 @@ class Declaration(msgspec.Struct, frozen=True):
     where: str
     description: str = ""
 
-    def check(self, signature: Signature, isolation: Isolation = "thread") -> None:
-        """Refuse at once what is wrong whatever the placeholders stand for."""
+    def check(self, signature: Signature, isolation: Isolation = "thread") -> JobSpec:
+        """Refuse at once what is wrong whatever the placeholders stand for. Returns what is known now."""
         known = {name: _stand_in(name, value) for name, value in self.options.items()}
-        job_spec(self.handler, signature, known, "UTC", self.description, warn=True, isolation=isolation)
+        spec = job_spec(self.handler, signature, known, "UTC", self.description, warn=True, isolation=isolation)
         refuse_without_parents(self.options, self.options.get("after"))
+        return spec
 
     @property
     def parents(self) -> tuple[str, ...]:

@@ -43,8 +43,13 @@ class Registry:
     """
 
     def __init__(
-        self, tenant_context: Callable[..., Any] | None = None, default_isolation: Isolation = "thread"
+        self,
+        tenant_context: Callable[..., Any] | None = None,
+        default_isolation: Isolation = "thread",
+        check_importable: Callable[[bool], None] = lambda final: None,
     ) -> None:
+        """`check_importable` refuses jobs in processes of their own if no process could import the application; it is
+        `final` when all declarations have been made."""
         if tenant_context is not None:
             check_tenant_context("tenant_context", tenant_context)
         self._handlers: dict[str, Handler] = {}
@@ -55,7 +60,7 @@ class Registry:
         self._names: frozenset[str] = frozenset()
         self.calendars: dict[str, Calendar] = {}
         self.tenant_context = tenant_context
-        self._default_isolation = default_isolation
+        self._default_isolation, self._check_importable = default_isolation, check_importable
         self.revision = 0
         """Grows with every declaration, so that the application notices jobs that are not in the store yet."""
 
@@ -106,7 +111,10 @@ class Registry:
     ) -> list[tuple[str, JobSpec]]:
         """All jobs of the code, with placeholders filled in; `tz` is the zone of those that name none."""
         jobs = self._jobs.values()
-        return [(job.name, job.spec(self.get(job.handler).signature, lookup, tz, defaults)) for job in jobs]
+        found = [(job.name, job.spec(self.get(job.handler).signature, lookup, tz, defaults)) for job in jobs]
+        if any(spec.isolation == "process" for _, spec in found):
+            self._check_importable(True)
+        return found
 
     def has_window(self, job: str, defaults: JobDefaults = NO_DEFAULTS) -> bool:
         """Whether the code of this process declares this job with a window, or the settings give it one."""
@@ -193,7 +201,8 @@ class Registry:
 
     def _declaration(self, name: str, handler: Handler, options: dict[str, Any], where: str) -> Declaration:
         declaration = Declaration(name, handler.name, options, where, documentation(handler))
-        declaration.check(handler.signature, self._default_isolation)
+        if declaration.check(handler.signature, self._default_isolation).isolation == "process":
+            self._check_importable(False)
         if options.get("after") is not None:
 
             def parents_of(job: str) -> tuple[str, ...] | None:
