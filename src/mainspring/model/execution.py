@@ -336,7 +336,8 @@ def _json(text: str | None) -> Any:
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The end of one try. `retryable` matters for failures, `delay` for snoozes, the JSON texts for every end."""
+    """The end of one try. `retryable` matters for failures, the JSON texts for every end. `delay` is how long a snooze
+    lasts, and the least that the next try after a failure waits."""
 
     end: AttemptEnd
     started: Micros

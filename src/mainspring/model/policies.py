@@ -23,6 +23,7 @@ RetryPreset: TypeAlias = Literal["queue", "tenant", "patient"]
 ENDINGS = ("completed", "partial", "failed", "cancelled", "skipped")
 MAX_DELAY = 30 * 86_400.0
 MAX_ATTEMPTS = 1_000
+MAX_DELAYS = 100
 MAX_OVERLAP = 1_000
 MAX_CAUGHT_UP = 1_000
 
@@ -38,15 +39,20 @@ class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
 
     `Retry("patient")` is a preset and waits 60, 120, 240, ... 3600 s. Or choose the values yourself:
     `Retry(initial="1s", multiplier=3, max="1m", jitter=0.1)`. `jitter` spreads each delay by up to that share in both
-    directions.
+    directions. `Retry(delays=["5s", "5m", "2h"])` names each delay; the last one repeats.
     """
 
     initial: float | str = 2.0
     multiplier: float | None = None
     max: float | str | None = None
     jitter: float = 0.0
+    delays: tuple[float | str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise InvalidValue("retry.jitter", self.jitter, "a share from 0 to 1")
+        msgspec.structs.force_setattr(self, "jitter", float(self.jitter))
+        msgspec.structs.force_setattr(self, "delays", _checked_delays(self))
         preset = RETRY_PRESETS.get(self.initial, {}) if isinstance(self.initial, str) else {}
         if isinstance(self.initial, str) and self.initial.isalpha() and not preset:
             allowed = f"{one_of(map(repr, RETRY_PRESETS))}, or a first pause such as '2s'"
@@ -56,21 +62,33 @@ class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
         limit = preset.get("max") if self.max is None else self.max
         if not isinstance(multiplier, int | float) or not 1 <= multiplier <= 100:
             raise InvalidValue("retry.multiplier", multiplier, "a number from 1 to 100")
-        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
-            raise InvalidValue("retry.jitter", self.jitter, "a share from 0 to 1")
         msgspec.structs.force_setattr(self, "initial", initial)
         msgspec.structs.force_setattr(self, "multiplier", float(multiplier))
         msgspec.structs.force_setattr(self, "max", None if limit is None else duration("retry.max", limit))
-        msgspec.structs.force_setattr(self, "jitter", float(self.jitter))
 
     def delay(self, failures: int, roll: float = 0.5) -> float:
         """Seconds to wait after the given number of failures; `roll` in [0, 1) decides the jitter."""
+        spread = 1 + self.jitter * (2 * roll - 1)
+        if self.delays:
+            named = self.delays[min(failures, len(self.delays)) - 1]
+            assert isinstance(named, float)
+            return min(named, MAX_DELAY) * spread
         assert isinstance(self.initial, float)
         assert self.max is None or isinstance(self.max, float)
         limit = MAX_DELAY if self.max is None else min(self.max, MAX_DELAY)
         growth = (self.multiplier or 1.0) ** min(failures - 1, 100)
-        base = min(self.initial * growth, limit)
-        return base * (1 + self.jitter * (2 * roll - 1))
+        return min(self.initial * growth, limit) * spread
+
+
+def _checked_delays(retry: Retry) -> tuple[float, ...]:
+    """The named delays in seconds. They replace the growing ones, so both together are a mistake."""
+    given = retry.delays
+    if not isinstance(given, list | tuple) or len(given) > MAX_DELAYS:
+        raise InvalidValue("retry.delays", presentable(given), f"a list of at most {MAX_DELAYS} durations")
+    if given and (retry.initial != 2.0 or retry.multiplier not in (None, 2.0) or retry.max is not None):
+        allowed = "no initial, multiplier or max together with delays"
+        raise InvalidValue("retry.delays", presentable(given), allowed, "Name every delay, or none")
+    return tuple(duration("retry.delays", each, allow_zero=True) for each in given)
 
 
 class CatchUp(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=True):

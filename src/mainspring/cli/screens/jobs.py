@@ -202,12 +202,16 @@ def retry_text(retry: Retry) -> str:
 
     >>> retry_text(Retry("patient"))
     'after 1m, then 2 times as long each time, at most 1h'
+    >>> retry_text(Retry(delays=["5s", "5m"]))
+    'after 5s, 5m'
     """
     assert isinstance(retry.initial, float)
     multiplier = retry.multiplier or 1.0
     text = f"after {_duration(retry.initial)}"
     text += f", then {multiplier:g} times as long each time" if multiplier > 1 else ""
     text += f", at most {_duration(retry.max)}" if isinstance(retry.max, float) else ""
+    if retry.delays:
+        text = f"after {', '.join(_duration(each) for each in retry.delays if isinstance(each, float))}"
     return text + (f", give or take {retry.jitter:.0%}" if retry.jitter else "")
 
 

@@ -98,7 +98,8 @@ def _after_failure(execution: ExecutionRow, outcome: Outcome, roll: float) -> Ch
         return _final(execution, outcome, State.FAILED, RUN_TIMEOUT, failures=failures, error=error)
     if not outcome.retryable or failures >= execution.rules.max_attempts:
         return _final(execution, outcome, State.FAILED, reason, failures=failures)
-    return _again(execution, outcome, delay=execution.rules.retry.delay(failures, roll), failures=failures)
+    delay = max(execution.rules.retry.delay(failures, roll), outcome.delay)
+    return _again(execution, outcome, delay=delay, failures=failures)
 
 
 def after_mismatch(execution: ExecutionRow, outcome: Outcome, others: bool) -> Outcome:

@@ -47,12 +47,14 @@ class CatchUpFields(Strict):
 
 
 class RetryFields(Strict):
-    """Waits between tries: `initial`, and each next one `multiplier` times as long, up to `max`."""
+    """Waits between tries: `initial`, and each next one `multiplier` times as long, up to `max`; or each one by itself,
+    as `delays`."""
 
     initial: Duration = 2.0
     multiplier: Annotated[float, Field(ge=1, le=100)] | None = None
     max: Duration | None = None
     jitter: Annotated[float, Field(ge=0, le=1, description="Spreads each wait by up to that share.")] = 0.0
+    delays: Annotated[list[Duration], Field(max_length=100, description="The last one repeats.")] = []
 
 
 class OffsetFields(Strict):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.rules import transitions
-from mainspring.model.errors import CommandRefused
+from mainspring.model.errors import CommandRefused, InvalidValue
 from mainspring.model.execution import (
     FINAL,
     LIVE,
@@ -167,10 +167,29 @@ def test_the_budget_counts_all_tries() -> None:
         (Retry("tenant"), [5, 10, 20, 40, 60, 60]),
         (Retry("patient"), [60, 120, 240, 480, 960, 1920, 3600, 3600]),
         (Retry(initial="1s", multiplier=3, max="1m"), [1, 3, 9, 27, 60]),
+        (Retry(delays=["5s", "5m", "2h"]), [5, 300, 7200, 7200]),
     ],
 )
 def test_backoff(retry: Retry, delays: list[float]) -> None:
     assert [retry.delay(n) for n in range(1, len(delays) + 1)] == delays
+
+
+@pytest.mark.req("EXE-4")
+def test_named_delays_are_checked_and_survive_json() -> None:
+    retry = Retry(delays=[0, "5s", "1h"], jitter=0.1)
+    assert msgspec.json.decode(msgspec.json.encode(retry), type=Retry) == retry
+    assert retry.delay(2, roll=0.0) == pytest.approx(4.5)
+    for wrong, field in (({"delays": ["soon"]}, "retry.delays"), ({"delays": "5s"}, "retry.delays")):
+        with pytest.raises(InvalidValue, match=field):
+            Retry(**wrong)
+    with pytest.raises(InvalidValue, match="together with delays"):
+        Retry(max="1m", delays=["5s"])
+
+
+@pytest.mark.req("EXE-4", "WHK-1")
+def test_a_failure_may_ask_for_a_longer_pause_than_its_job_has() -> None:
+    asked = [transitions.after_attempt(running(), outcome("failed", delay=each)).delay for each in (0.0, 1.0, 90.0)]
+    assert asked == [2.0, 2.0, 90.0]
 
 
 @pytest.mark.req("EXE-4")
