@@ -65,6 +65,18 @@ class RetryAfter(MainspringError):
         return self.message or f"retry after {self.delay:g} s"
 
 
+class FailedAttempt(MainspringError):
+    """Raised by Mainspring's own handlers: the attempt failed, and the next one comes no sooner than after `delay`
+    seconds. Unlike `RetryAfter`, it counts as a failure."""
+
+    def __init__(self, message: str, delay: float = 0.0) -> None:
+        super().__init__(message, delay)
+        self.message, self.delay = message, delay
+
+    def __str__(self) -> str:
+        return self.message
+
+
 class Skip(MainspringError):
     """Raised by a handler that has nothing to do: its execution ends as skipped, with this reason.
 

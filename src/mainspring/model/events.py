@@ -221,6 +221,15 @@ class BackfillEnded(msgspec.Struct, Generic[B], frozen=True):
     backfill: B
 
 
+class WebhookDisabled(msgspec.Struct, frozen=True):
+    """An endpoint of webhooks was disabled, because its receiver has failed for days or does not exist any more. `url`
+    names its host only."""
+
+    webhook: str
+    url: str
+    reason: str
+
+
 RowEvent: TypeAlias = (
     Enqueued[ExecutionRow]
     | Started[ExecutionRow, Micros]
@@ -245,4 +254,5 @@ RowEvent: TypeAlias = (
     | Missed[Micros]
     | BackfillBegan[BackfillRow]
     | BackfillEnded[BackfillRow]
+    | WebhookDisabled
 )

@@ -1,5 +1,5 @@
 """Follow-ups of an execution that has ended: enter its window in the ledger, settle its parent, plan the next run of a
-fixed-delay job, hand over to the jobs that come after it, move its backfill on.
+fixed-delay job, hand over to the jobs that come after it and to webhooks, move its backfill on.
 
 The ending carries a `todo` mark in the same write. The mark is cleared only after the follow-ups are done. Each of them
 can be repeated, so a crash at any point loses none and doubles none. A follow-up that fails keeps its mark.
@@ -23,6 +23,7 @@ from ..loops import Emit, trouble
 from ..ports import Store
 from ..rules import ticks, window_ledger
 from ..tenants.endings import after_tenant, close_parent, settle_parent
+from ..webhooks.hand_over import EventHandOver
 
 BATCH = 100
 ROUNDS = 20
@@ -45,8 +46,8 @@ class FollowUps:
     or this one after a restart, starts without them.
     """
 
-    def __init__(self, store: Store, emit: Emit) -> None:
-        self._store, self._emit, self._dependents = store, emit, Dependents(store)
+    def __init__(self, store: Store, emit: Emit, webhooks: EventHandOver | None = None) -> None:
+        self._store, self._emit, self._dependents, self._webhooks = store, emit, Dependents(store), webhooks
         self._failing: dict[str, Failing] = {}
         self._met_failing: set[str] = set()
         self._after, self._size = "", BATCH
@@ -112,6 +113,8 @@ class FollowUps:
         probed: set[str] = set()
         await enter_windows(self._store, marked, self._emit)
         failed |= await hand_over(self._store, self._dependents, marked, now, self._emit)
+        if self._webhooks is not None:
+            await self._webhooks.ended(marked)
         for execution in (each for each in marked if each.id not in failed):
             try:
                 self._once_more |= await _follow_up(self._store, execution, probed, now, self._emit)

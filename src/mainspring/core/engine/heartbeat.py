@@ -34,12 +34,12 @@ class Leases:
         self.info = info
         self.lease = lease
         self.held: dict[str, int] = {}
-        self.waiting: Sized = ()
-        """Those held that have not begun."""
+        self.waiting: list[Sized] = []
+        """Those held that have not begun, of each worker."""
 
     def heartbeat(self) -> HeartbeatRequest:
         held = tuple(self.held.copy().items())
-        running = max(len(held) - len(self.waiting), 0)
+        running = max(len(held) - sum(map(len, self.waiting)), 0)
         return HeartbeatRequest(
             worker=msgspec.structs.replace(self.info, running=running), leases=held, lease=self.lease
         )

@@ -24,6 +24,7 @@ from ..rules import transitions
 from ..rules.retention import prune_rules, sparing_tenants
 from ..tenants import rosters
 from ..tenants.endings import check_open_parents
+from ..webhooks.node_part import NodeWebhooks
 from .follow_ups import FollowUps
 
 BATCH = 100
@@ -52,6 +53,7 @@ class Janitor:
         sweep_interval: float = defaults.FOLD_INTERVAL,
         retention_interval: float = defaults.RETENTION_INTERVAL,
         audit_retention: float | None = None,
+        webhooks: NodeWebhooks | None = None,
     ) -> None:
         self._store, self._clock, self._chance, self._emit = store, clock, chance, emit
         self._rescue_interval, self._sweep_interval = rescue_interval, sweep_interval
@@ -60,7 +62,8 @@ class Janitor:
         self._pruned_up_to = ""
         self._joins_up_to: dict[str, str] = {}
         self._links = LinkUpkeep(store, emit)
-        self._endings = FollowUps(store, emit)
+        self._webhooks = webhooks
+        self._endings = FollowUps(store, emit, None if webhooks is None else webhooks.hand_over)
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._fan_outs = Loop("fan-outs", self._advance_fan_outs, emit)
         self._fan_out_checks = 0
@@ -142,6 +145,8 @@ class Janitor:
         return min(FAN_OUT_POLL, max(0.05, (checked.next_deadline - now) / SECOND))
 
     async def _sweep(self) -> float:
+        if self._webhooks is not None:
+            await self._webhooks.subscriptions.read_now()
         await self._store.fold(FOLD_BATCH)
         await cancel_all(self._store, await self._store.unserved_cancels(BATCH), "cancelled", self._emit)
         patient = await self._store.now() - seconds_to_micros(HEAD_START)

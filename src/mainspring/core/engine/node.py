@@ -21,6 +21,8 @@ from ..loops import Emit, Outage
 from ..ports import Store, Topic, Tracing
 from ..store_clock import StoreClock
 from ..tenants.fan_out import FanOuts
+from ..webhooks import node_part
+from ..webhooks.node_part import NodeWebhooks
 from .heartbeat import Heartbeat, HeartbeatThread, Leases
 from .janitor import Janitor
 from .runner import Runner
@@ -71,10 +73,11 @@ class Node:
         logger: logging.Logger | None = None,
         heartbeat: HeartbeatMaker = HeartbeatThread,
         send: Callable[[HeartbeatRequest], Any] | None = None,
+        webhooks: NodeWebhooks | None = None,
     ) -> None:
         self._store, self._settings, self._emit, self._time = store, settings, emit, time
         self._threads = ThreadPool(settings.concurrency)
-        self.leases = Leases(_info(settings, registry, declares, time, chance), settings.lease)
+        self.leases = Leases(_info(settings, registry, declares, time, chance, webhooks), settings.lease)
         self.janitor = Janitor(
             store,
             time,
@@ -85,34 +88,32 @@ class Node:
             sweep_interval=settings.sweep_interval,
             retention_interval=settings.retention_interval,
             audit_retention=settings.audit_retention,
+            webhooks=webhooks,
         )
         self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe)
         self.backfills = BackfillDriver(store, emit)
-        self.worker = Worker(
-            store,
-            registry,
-            Runner(
-                time,
-                self._threads,
-                self.id,
-                tracing,
-                FanOuts(store, registry, time, emit),
-                emit=emit,
-                resources=resources or {},
-                logger=logger,
-                **settings.identity,
-            ),
-            self.leases,
-            _worker_settings(settings),
+        runner = Runner(
             time,
-            chance,
-            emit,
-            self.janitor,
+            self._threads,
+            self.id,
+            tracing,
+            FanOuts(store, registry, time, emit),
+            emit=emit,
+            resources=resources or {},
+            logger=logger,
+            **settings.identity,
         )
+        shared = (time, chance, emit, self.janitor)
+        self.worker = Worker(store, registry, runner, self.leases, _worker_settings(settings), *shared)
+        self._deliveries: Worker | None = None
+        self._webhooks = webhooks
+        if webhooks is not None and delivers(settings, webhooks):
+            self._deliveries = Worker(store, webhooks, runner, self.leases, _delivery_settings(settings), *shared)
+        self._delivering = False
         self._outage = Outage("heartbeat", emit)
         self._event_loop = asyncio.get_running_loop()
         self._heartbeat = heartbeat(
-            send or self._send_beat, self.leases, time, settings.heartbeat, self._on_beat, self.worker.on_cut_off
+            send or self._send_beat, self.leases, time, settings.heartbeat, self._on_beat, self._on_cut_off
         )
         self._unsubscribe: Callable[[], None] | None = None
         self._known = asyncio.Event()
@@ -139,6 +140,10 @@ class Node:
             raise
 
     def _start_roles(self) -> None:
+        if self._webhooks is not None:
+            subscriptions = self._webhooks.subscriptions
+            subscriptions.on_marked = self.janitor.wake_follow_ups
+            subscriptions.on_exist, subscriptions.on_handed_over = self._start_deliveries, self._wake_deliveries
         self.janitor.start()
         if "worker" in self._settings.roles:
             self.worker.start()
@@ -146,6 +151,17 @@ class Node:
             self.scheduler.start()
             self.backfills.start()
         self._emit(Running(self.id, self._settings.roles, msgspec.to_builtins(self._settings)))
+
+    def _start_deliveries(self) -> None:
+        """Webhooks have a worker of their own, so that neither they nor jobs take slots from each other. It starts with
+        the first endpoint."""
+        if self._deliveries is not None and not self._delivering:
+            self._delivering = True
+            self._deliveries.start()
+
+    def _wake_deliveries(self) -> None:
+        if self._deliveries is not None and self._delivering:
+            self._deliveries.wake()
 
     async def _until_known(self) -> None:
         """Other nodes see this one, and what it declares, from its first heartbeat on. A failing store does not delay
@@ -168,13 +184,19 @@ class Node:
         self._emit(Stopping(self.id, self.worker.running, timeout))
         if self._unsubscribe is not None:
             self._unsubscribe()
-        self.worker.drain()
+        delivering = self._deliveries if self._delivering else None
+        self._delivering = True  # a node that stops begins no deliveries
+        for worker in (self.worker, delivering):
+            if worker is not None:
+                worker.drain()
         if "scheduler" in self._settings.roles:
             await asyncio.gather(self.scheduler.stop(reserve * 0.1), self.backfills.stop(reserve * 0.1))
         handed_back = unsettled = 0
         if "worker" in self._settings.roles:
             patience = timeout - reserve - (self._time.monotonic() - began)
-            handed_back, unsettled = await self.worker.stop(patience, reserve * 0.5)
+            workers = [self.worker] if delivering is None else [self.worker, delivering]
+            ended = await asyncio.gather(*(worker.stop(patience, reserve * 0.5) for worker in workers))
+            handed_back, unsettled = sum(each[0] for each in ended), sum(each[1] for each in ended)
         await self._leave(max(0.1, (timeout - reserve * 0.3 - (self._time.monotonic() - began)) / 2))
         self._emit(Stopped(self.id, handed_back, unsettled, self._settings.lease))
         return unsettled
@@ -202,6 +224,13 @@ class Node:
         self._time.observe(reply.now)
         self._known.set()
         self.worker.on_beat(reply)
+        if self._deliveries is not None:
+            self._deliveries.on_beat(reply)
+
+    def _on_cut_off(self) -> None:
+        self.worker.on_cut_off()
+        if self._deliveries is not None:
+            self._deliveries.on_cut_off()
 
     def _on_clock_jump(self) -> None:
         """The store's clock has jumped: end the sleeps that were planned by it."""
@@ -218,9 +247,17 @@ def reserve_of(settings: NodeSettings, timeout: float) -> float:
 
 
 def _info(
-    settings: NodeSettings, registry: Registry, declares: tuple[str, ...], time: StoreClock, chance: Chance
+    settings: NodeSettings,
+    registry: Registry,
+    declares: tuple[str, ...],
+    time: StoreClock,
+    chance: Chance,
+    webhooks: NodeWebhooks | None,
 ) -> WorkerInfo:
     now = time.now()
+    handlers = registry.names - frozenset(settings.exclude)
+    if webhooks is not None and delivers(settings, webhooks):
+        handlers |= webhooks.names
     return WorkerInfo(
         id=random_id(now, chance),
         host=socket.gethostname(),
@@ -228,7 +265,7 @@ def _info(
         version=settings.version,
         roles=settings.roles,
         queues=settings.queues,
-        handlers=tuple(sorted(registry.names - frozenset(settings.exclude))),
+        handlers=tuple(sorted(handlers)),
         declares=declares,
         concurrency=settings.concurrency,
         lease=settings.lease,
@@ -244,4 +281,21 @@ def _worker_settings(settings: NodeSettings) -> WorkerSettings:
         exclude=frozenset(settings.exclude),
         lease=settings.lease,
         poll_interval=settings.poll_interval,
+    )
+
+
+def delivers(settings: NodeSettings, webhooks: NodeWebhooks) -> bool:
+    """Every worker delivers webhooks, whatever queues it serves, unless their handler is excluded."""
+    return "worker" in settings.roles and not webhooks.names <= frozenset(settings.exclude)
+
+
+def _delivery_settings(settings: NodeSettings) -> WorkerSettings:
+    return WorkerSettings(
+        concurrency=node_part.CONCURRENCY,
+        queues=None,
+        exclude=frozenset(),
+        lease=settings.lease,
+        poll_interval=node_part.POLL_INTERVAL,
+        steady=True,
+        first_stamp=1 << 31,
     )

@@ -19,7 +19,7 @@ import asyncio
 import gc
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -30,7 +30,7 @@ from ...model.store.messages import Blocked, Change, ClaimRequest, Exchanged, He
 from ...model.time.instants import SECOND, Micros
 from ...model.values.ids import Chance
 from ..cancelling import cancel_all, is_superseded, of_stopped_jobs
-from ..declaring.registry import Registry
+from ..declaring.registry import Handler
 from ..emitting import emit_many_of
 from ..loops import FIRST_PAUSE, Emit, Loop, NothingAsked, Outage, trouble
 from ..ports import Clock, Store, Topic
@@ -69,12 +69,26 @@ def _prepare_collector() -> None:
         gc.set_threshold(YOUNGEST, *others)
 
 
+class Handlers(Protocol):
+    """The handlers that a worker runs."""
+
+    @property
+    def names(self) -> frozenset[str]: ...
+
+    def get(self, name: str) -> Handler: ...
+
+
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`steady` polls at its interval, whatever is due when: for work that may come a second late. Two workers of one
+    node have the same owner, and each begins at a stamp of its own."""
+
     concurrency: int
     queues: frozenset[str] | None
     exclude: frozenset[str]
     lease: float
     poll_interval: float
+    steady: bool = False
+    first_stamp: int = 0
 
 
 class _Ending(NamedTuple):
@@ -91,7 +105,7 @@ class Worker:
     def __init__(
         self,
         store: Store,
-        registry: Registry,
+        handlers: Handlers,
         runner: Runner,
         leases: Leases,
         settings: WorkerSettings,
@@ -100,7 +114,7 @@ class Worker:
         emit: Emit,
         janitor: Janitor,
     ) -> None:
-        self._store, self._registry, self._runner, self._leases = store, registry, runner, leases
+        self._store, self._handlers, self._runner, self._leases = store, handlers, runner, leases
         self._settings, self._clock, self._chance, self._emit = settings, clock, chance, emit
         self._emit_many, self._janitor = emit_many_of(emit), janitor
         self._event_loop = asyncio.get_running_loop()
@@ -108,7 +122,7 @@ class Worker:
         self._runs: dict[str, Run] = {}
         self._lost: set[Run] = set()
         self._prefetched = Prefetched()
-        leases.waiting = self._prefetched
+        leases.waiting.append(self._prefetched)
         self._endings: list[_Ending] = []
         self._mismatches: set[asyncio.Task[None]] = set()
         self._started: list[Run] = []  # in this turn of the event loop, and not emitted yet
@@ -186,7 +200,7 @@ class Worker:
 
     def _claim_request(self) -> ClaimRequest | None:
         room = min(self._room - self._asked, MOST_AT_ONCE)
-        handlers = self._registry.names - self._settings.exclude
+        handlers = self._handlers.names - self._settings.exclude
         if self._draining or self._cut_off or room <= 0 or not handlers or self._runs_exclusive():
             return None
         busy = self._held + self._asked
@@ -202,7 +216,7 @@ class Worker:
             lease=self._settings.lease,
             turn=self._turn,
             alone=exclusive,
-            stamp=claim_stamp(self._leases.info.id, self._turn),
+            stamp=claim_stamp(self._leases.info.id, self._settings.first_stamp + self._turn),
         )
 
     def _runs_exclusive(self) -> bool:
@@ -233,7 +247,7 @@ class Worker:
             return 0.0 if self._room > 0 else self._settings.poll_interval
         if self._exclusive.waiting and not self._held:
             return 0.0
-        if reply.next_due is None:
+        if reply.next_due is None or self._settings.steady:
             return self._settings.poll_interval
         return min(max((reply.next_due - reply.now) / SECOND, 0.001), self._settings.poll_interval)
 
@@ -290,7 +304,7 @@ class Worker:
         self._runner.begin(run, self._returned)
 
     def _prepare(self, execution: ExecutionRow) -> Run:
-        return self._runner.prepare(execution, self._registry.get(execution.handler))
+        return self._runner.prepare(execution, self._handlers.get(execution.handler))
 
     def _emit_started(self) -> None:
         """Emit all starts of this turn of the event loop at once, before the first of their tasks takes a step: tasks

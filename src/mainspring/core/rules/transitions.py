@@ -231,6 +231,7 @@ def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **field
         crashes=crashes,
         attempt=_attempt(execution, outcome),
         result_json=outcome.result_json,
+        execution=execution,
         **fields,
     )
 
@@ -253,6 +254,7 @@ def _end_waiting(
         result_json=execution.result_json,
         todo=needs_follow_up(execution),
         keep=keeps(execution, to),
+        execution=execution,
     )
 
 

@@ -30,6 +30,7 @@ EntryKind: TypeAlias = Literal[
     "logins",
     "retry",
     "import",
+    "webhook",
 ]
 
 

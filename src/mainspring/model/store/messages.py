@@ -31,7 +31,8 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A transition of one execution. Built only by `core.rules.transitions`."""
+    """A transition of one execution. Built only by `core.rules.transitions`. Stores need not look at `execution`, the
+    row that the decision saw."""
 
     id: str
     expect: State
@@ -54,6 +55,7 @@ class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     keep: bool = True
     rescue: bool = False
     audit: Audit | None = None
+    execution: ExecutionRow | None = None
 
 
 class JobWrite(msgspec.Struct, frozen=True, kw_only=True):

@@ -99,6 +99,11 @@ def follow_up_id(cause_id: str, *parts: str) -> str:
     return _format(int(cause_id.replace("-", "")[:12], 16), _hash(cause_id, *parts), version=8)
 
 
+def event_id(at: Micros, *parts: str) -> str:
+    """The id of what follows from an event: of the instant at which it happened, whatever it happened to."""
+    return _format(at // 1000, _hash("event", *parts), version=8)
+
+
 def tenant_id(parent_id: str, tenant: str, position: int) -> str:
     """The id of a tenant's part in a parent: by its position in the parent's list of tenants, because executions that
     are ready at the same time are claimed in the order of their ids. It comes right before that of the parent: the

@@ -1,0 +1,157 @@
+"""Endpoints: where webhooks are sent, which events each one wants, and the secrets that sign them.
+
+An endpoint is an entry of the kind `webhook`. It holds its secrets in plain text, because every message has to be
+signed with them: nothing but the sending of a message reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ...model.errors import InvalidValue, NotFound
+from ...model.store.entries import Entry
+from ...model.time.instants import SECOND, Micros
+from ...model.values.payload import presentable
+from ...model.values.reading import identifier, words
+from ...model.values.webhook_signatures import Scheme
+
+Format: TypeAlias = Literal["standard", "slack", "email"]
+
+KIND: Literal["webhook"] = "webhook"
+MOST_ENDPOINTS = 100
+MOST_FILTERS = 100
+MOST_SECRETS = 5
+LONGEST_URL = 2_000
+GIVE_UP_AFTER: Micros = 5 * 86_400 * SECOND
+"""An endpoint that has only failed for so long is disabled."""
+_ADDRESS = re.compile(r"[^\s@:/?#<>,;\"]{1,64}@[A-Za-z0-9.-]{1,255}")
+
+
+class EndpointNotFound(NotFound):
+    noun = "webhook"
+
+
+class EndpointSecret(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`expires` is set when a newer secret takes its place."""
+
+    text: str
+    created: Micros
+    expires: Micros | None = None
+
+    def __repr__(self) -> str:
+        return f"EndpointSecret(created={self.created}, expires={self.expires})"
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Secrets are sorted newest first. `failing_since` is set by the first failure after a success."""
+
+    id: str
+    url: str
+    description: str = ""
+    events: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
+    format: Format = "standard"
+    scheme: Scheme = "v1"
+    secrets: tuple[EndpointSecret, ...] = ()
+    enabled: bool = True
+    created: Micros
+    created_by: str
+    disabled: Micros | None = None
+    disabled_reason: str | None = None
+    failing_since: Micros | None = None
+    version: int = 0
+
+    def __repr__(self) -> str:
+        return f"Endpoint(id={self.id!r}, url={masked_url(self.url)!r})"
+
+    def wants_event(self, event: str) -> bool:
+        """Whether it subscribes to events of this name; without names, to all."""
+        return not self.events or event in self.events
+
+    def lets_through(self, job: str, queue: str, tenant: str | None) -> bool:
+        """Whether its filters let through what happened to this job. Without a tenant, no filter on tenants does."""
+        return (
+            (not self.jobs or job in self.jobs)
+            and (not self.queues or queue in self.queues)
+            and (not self.tenants or tenant in self.tenants)
+        )
+
+    def signing_secrets(self, now: Micros) -> list[str]:
+        """The secrets in force, newest first."""
+        return [secret.text for secret in self.secrets if secret.expires is None or now < secret.expires]
+
+    def gives_up(self, now: Micros) -> bool:
+        """Whether it has only failed for too long."""
+        return self.failing_since is not None and now - self.failing_since >= GIVE_UP_AFTER
+
+
+def endpoint_of(entry: Entry) -> Endpoint | None:
+    """None for an endpoint that this release cannot read: a node of the newer release serves it."""
+    found = entry.read(Endpoint)
+    return None if found is None else msgspec.structs.replace(found, version=entry.version)
+
+
+def entry_of(endpoint: Endpoint) -> Entry:
+    body = msgspec.json.encode(msgspec.structs.replace(endpoint, version=0)).decode()
+    return Entry(kind=KIND, key=endpoint.id, body=body)
+
+
+def masked_url(url: str) -> str:
+    """The part of an address that is not a secret: path and query often hold a token.
+
+    >>> masked_url("https://hooks.example.com:8443/services/T0/B0/x?key=1"), masked_url("mailto:ops@example.com")
+    ('https://hooks.example.com:8443/...', 'mailto:...@example.com')
+    """
+    if url.startswith("mailto:"):
+        return f"mailto:...@{url.rpartition('@')[2]}"
+    try:
+        parts = urlsplit(url)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return "..."
+    return f"{parts.scheme}://{parts.hostname}{port}/..."
+
+
+def check_url(url: Any, format: Format) -> str:
+    """An address to send to. Errors never show more of it than its host."""
+    if not isinstance(url, str) or len(url) > LONGEST_URL or not url.isprintable() or " " in url:
+        raise InvalidValue("url", _hidden(url), f"an address of at most {LONGEST_URL} printable characters, no spaces")
+    if format == "email":
+        if not url.startswith("mailto:") or not _ADDRESS.fullmatch(url.removeprefix("mailto:")):
+            raise InvalidValue("url", masked_url(url), "mailto: and one address, such as mailto:ops@example.com")
+        return url
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InvalidValue("url", _hidden(url), "an address that begins with https:// or http:// and names a host")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        remedy = "The signature is what proves the sender"
+        raise InvalidValue("url", masked_url(url), "an address without user name, password and fragment", remedy)
+    return url
+
+
+def _hidden(url: Any) -> Any:
+    known = isinstance(url, str) and url.startswith(("https://", "http://"))
+    return masked_url(url) if known else presentable(url if isinstance(url, str) and len(url) < 10 else "...")
+
+
+def check_filter(field: str, value: Any) -> tuple[str, ...]:
+    """Names to restrict an endpoint to; none for all. Tenants are free text."""
+    given = (value,) if isinstance(value, str) else value
+    if not isinstance(given, Iterable):
+        raise InvalidValue(field, presentable(value), "a list of names")
+    check = words if field == "tenants" else identifier
+    names = tuple(dict.fromkeys(check(field, name) for name in given))
+    if len(names) > MOST_FILTERS:
+        raise InvalidValue(field, len(names), f"at most {MOST_FILTERS} names")
+    return names

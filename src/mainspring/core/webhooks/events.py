@@ -1,0 +1,58 @@
+"""The events that endpoints can subscribe to. The checks, the documentation and the OpenAPI document read this table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...model.errors import InvalidValue, nearest
+from ...model.execution import State
+from ...model.values.payload import presentable
+
+SYSTEM_PREFIX = "mainspring."
+"""Names of Mainspring's own jobs and handlers begin so. Their executions cause no events."""
+
+RETRYING, MISSED, SKIPPED = "execution.retrying", "execution.missed", "execution.skipped"
+PAUSED, RESUMED = "job.paused", "job.resumed"
+DISABLED, TEST = "webhook.disabled", "webhook.test"
+
+EVENTS: dict[str, str] = {
+    "execution.completed": "an execution completed",
+    "execution.failed": "an execution failed for good: no attempt is left",
+    "execution.partial": "an execution ended after some of its tenants completed and others did not",
+    SKIPPED: "an execution was skipped: its job was already running, a parent failed, or the handler raised `Skip`",
+    MISSED: "one tick or several did not run, because no scheduler was running or the job was paused",
+    RETRYING: "an attempt failed, and another one follows",
+    "execution.cancelled": "an execution was cancelled",
+    PAUSED: "a job was paused",
+    RESUMED: "a paused job runs again",
+    DISABLED: "an endpoint was disabled because its receiver failed for days or answered 410; sent to the others",
+    TEST: "a test message; sent whatever the endpoint subscribes to",
+}
+
+_ENDED = {
+    State.COMPLETED: "execution.completed",
+    State.FAILED: "execution.failed",
+    State.PARTIAL: "execution.partial",
+    State.CANCELLED: "execution.cancelled",
+    State.SKIPPED: SKIPPED,
+}
+
+
+def ended_event(state: State, reason: str | None) -> str:
+    """The event of an execution that has ended in this state."""
+    return MISSED if state is State.SKIPPED and reason == "missed" else _ENDED[state]
+
+
+def check_events(value: Any) -> tuple[str, ...]:
+    """Names of events; none for all of them."""
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Iterable):
+        raise InvalidValue("events", presentable(value), "a list of events")
+    checked = tuple(dict.fromkeys(names))
+    for name in checked:
+        if name not in EVENTS:
+            guess = nearest(name, EVENTS) if isinstance(name, str) else None
+            remedy = f"Did you mean {guess!r}?" if guess else ""
+            raise InvalidValue("events", presentable(name), f"events: {', '.join(EVENTS)}", remedy)
+    return checked

@@ -1,0 +1,78 @@
+"""Subscriptions: the endpoints of the store as this process knows them, and what they want.
+
+While there are none, an ending costs one comparison. The janitor of a node reads them again with each of its sweeps;
+a process without a node reads them before a write, when what it knows is too old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...model.execution import ExecutionRow
+from ..ports import Clock, Store
+from .endpoints import KIND, MOST_ENDPOINTS, Endpoint, endpoint_of
+from .events import EVENTS, SYSTEM_PREFIX
+
+FRESH_FOR = 2.5
+"""Seconds: a little longer than a janitor takes from sweep to sweep."""
+
+
+def _nobody() -> None: ...
+
+
+class Subscriptions:
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._read_at = float("-inf")
+        self._by_event: dict[str, tuple[Endpoint, ...]] = {}
+        self.on_marked: Callable[[], None] = _nobody
+        """Called after a write that left follow-ups for this process or another."""
+        self.on_handed_over: Callable[[], None] = _nobody
+        """Called after deliveries were added."""
+        self.on_exist: Callable[[], None] = _nobody
+        """Called after each read that found endpoints."""
+
+    @property
+    def absent(self) -> bool:
+        """Nobody wants anything, and that was read a moment ago."""
+        return not self._by_event and self._fresh
+
+    @property
+    def _fresh(self) -> bool:
+        return self._clock.monotonic() - self._read_at < FRESH_FOR
+
+    async def read(self) -> None:
+        """Read the endpoints unless that was done a moment ago."""
+        if not self._fresh:
+            await self.read_now()
+
+    async def read_now(self) -> None:
+        began = self._clock.monotonic()
+        entries = await self._store.list_entries(KIND, "", limit=10 * MOST_ENDPOINTS)
+        endpoints = [found for entry in entries if (found := endpoint_of(entry)) is not None and found.enabled]
+        wanted = {name: tuple(each for each in endpoints if each.wants_event(name)) for name in EVENTS}
+        self._by_event = {name: found for name, found in wanted.items() if found}
+        self._read_at = began
+        if entries:
+            self.on_exist()
+
+    def wanting(self, event: str, execution: ExecutionRow) -> tuple[Endpoint, ...]:
+        """The endpoints to send this event of an execution to. Mainspring's own executions cause no events."""
+        found = self._by_event.get(event, ())
+        if not found or execution.job.startswith(SYSTEM_PREFIX):
+            return ()
+        return self._let_through(found, execution.job, execution.queue, execution.tenant)
+
+    def wanting_job(self, event: str, job: str, queue: str) -> tuple[Endpoint, ...]:
+        """The same for an event of a job."""
+        found = self._by_event.get(event, ())
+        return () if job.startswith(SYSTEM_PREFIX) else self._let_through(found, job, queue, None)
+
+    def wanting_other(self, event: str, but: str) -> tuple[Endpoint, ...]:
+        """The same for an event about an endpoint, which does not hear of itself."""
+        return tuple(each for each in self._by_event.get(event, ()) if each.id != but)
+
+    def _let_through(
+        self, endpoints: tuple[Endpoint, ...], job: str, queue: str, tenant: str | None
+    ) -> tuple[Endpoint, ...]:
+        return tuple(each for each in endpoints if each.lets_through(job, queue, tenant))
