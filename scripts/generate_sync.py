@@ -30,6 +30,7 @@ CLASSES = {
     },
     "bulk.py": {"AppBulk": "SyncBulk"},
     "monitoring.py": {"AppMonitoring": "SyncMonitoring"},
+    "webhooks.py": {"AppWebhooks": "SyncWebhooks"},
 }
 BY_HAND = {"Mainspring": {"close", "enqueue", "enqueue_many", "lifespan", "track"}}
 """Methods that sync.py writes itself: the caller's thread or the background thread matters there. `lifespan` is for

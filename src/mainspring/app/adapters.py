@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from ..config.settings import Settings
-from ..core.ports import Clock, LockBackend, Store
+from ..core.ports import Clock, LockBackend, Sender, Store
 from ..core.views.events import adapted
 from ..model.errors import ConfigurationError, InvalidValue
 from ..model.store.messages import Audit
@@ -137,6 +137,13 @@ def announcing(store: Store, wakeups: RedisWakeups | None) -> Store:
     from ..redis.announcing_store import AnnouncingStore
 
     return cast(Store, AnnouncingStore(store, wakeups))
+
+
+def make_sender(settings: Settings) -> Sender:
+    """Sends webhooks."""
+    from ..observe.outgoing.http import OutgoingHttp
+
+    return OutgoingHttp(settings.private_urls)
 
 
 def make_tracing(settings: Settings, provider: Any = None) -> Tracing | None:

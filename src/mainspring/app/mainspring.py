@@ -30,6 +30,7 @@ from .import_path import Origin
 from .monitoring import AppMonitoring
 from .namespaces import AppBackfills, AppCalendars, AppLocks, AppTemplates, AppTenants, AppTokens, BackfillOptions
 from .runtime import Runtime
+from .webhooks import AppWebhooks
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -107,6 +108,8 @@ class Mainspring:
         """The tenants of an execution: `app.tenants.runs(execution)`."""
         self.tokens = AppTokens(runtime)
         """API tokens: `app.tokens.create("ci", "operator")`."""
+        self.webhooks = AppWebhooks(runtime)
+        """Endpoints that receive events: `app.webhooks.create("https://example.com/hook")`."""
 
     @property
     def settings(self) -> Settings:

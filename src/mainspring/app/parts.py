@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..config.settings import SETTINGS, Settings
 from ..core.access.api_tokens import Tokens
@@ -45,13 +45,19 @@ from ..core.queries.audit_lists import AuditLists
 from ..core.queries.job_lists import JobLists
 from ..core.queries.queries import Queries
 from ..core.store_clock import StoreClock
+from ..core.webhooks.commands import Webhooks
+from ..core.webhooks.delivering import Deliverer
+from ..core.webhooks.hand_over import EventHandOver
+from ..core.webhooks.marking_store import MarkingStore
+from ..core.webhooks.node_part import NodeWebhooks
+from ..core.webhooks.subscriptions import Subscriptions
 from ..model.errors import StoreError, StoreUnavailable
 from ..model.job import JobSpec
 from ..model.store.messages import Audit, WorkerInfo
 from ..model.values.database_url import without_password
 from ..model.values.ids import random_id
 from ..version import VERSION
-from .adapters import announcing, check_redis, make_locks, make_tracing, make_wakeups, traced
+from .adapters import announcing, check_redis, make_locks, make_sender, make_tracing, make_wakeups, traced
 from .start_wait import StartWait
 
 if TYPE_CHECKING:
@@ -75,11 +81,15 @@ class Parts:
     ) -> None:
         self.wakeups = make_wakeups(settings)
         self.tracing = make_tracing(settings, tracer_provider)
-        self.store = store = traced(announcing(store, self.wakeups), self.tracing)
         self.pid = os.getpid()
         self._settings = settings
         self.chance = random.Random(int.from_bytes(os.urandom(16)))
         self.time = StoreClock(clock, emit)
+        plain = traced(announcing(store, self.wakeups), self.tracing)
+        self.subscriptions = Subscriptions(plain, self.time)
+        own_cache = JobCache(plain, self.time, self.chance, settings.release)
+        self.hand_over = EventHandOver(plain, self.subscriptions, own_cache)
+        self.store = store = cast(Store, MarkingStore(plain, self.subscriptions, self.hand_over, emit))
         self.calendars = Calendars(store, self.time, self.chance, registry.calendars)
         self.job_cache = JobCache(store, self.time, self.chance, settings.release, self.calendars)
         self.queries = Queries(store, self.job_cache, self.time, settings.lease)
@@ -109,6 +119,9 @@ class Parts:
         )
         self.templates = Templates(store, self.chance, self.creation)
         self.imports = Imports(store, self.creation, self.steering, self.job_cache, self.chance, settings.timezone)
+        self.webhooks = Webhooks(
+            store, self.subscriptions, self.hand_over, self.queries, self.chance, emit, mails=False
+        )
         self.bulk = Bulk(self.steering, self.queries, self.job_lists)
         self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
         self.watch = Watchdog(store, self.queries, self.calendars, self.time, emit)
@@ -187,6 +200,11 @@ class Parts:
             resources=resources,
             **context,
         )
+
+    def node_webhooks(self, settings: Settings, emit: Emit) -> NodeWebhooks:
+        """For a node with these settings."""
+        deliverer = Deliverer(self.store, self.hand_over, make_sender(settings), None, self.chance, emit)
+        return NodeWebhooks(self.subscriptions, self.hand_over, deliverer.handler())
 
     def outside(self) -> AbstractContextManager[None]:
         """Tasks started in this block do not belong to the caller's trace."""

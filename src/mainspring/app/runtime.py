@@ -257,6 +257,7 @@ class Runtime:
             resources=self._resources(),
             tracing=parts.tracing,
             logger=self.logger,
+            webhooks=parts.node_webhooks(self.settings, self.emit),
         )
         await node.start()
         return node

@@ -22,6 +22,7 @@ from .sync_methods import (
     SyncTemplates,
     SyncTenants,
     SyncTokens,
+    SyncWebhooks,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class SyncMainspring(SyncMethods):
         self.templates = SyncTemplates(app.templates, self._caller)
         self.tenants = SyncTenants(app.tenants, self._caller)
         self.tokens = SyncTokens(app.tokens, self._caller)
+        self.webhooks = SyncWebhooks(app.webhooks, self._caller)
 
     def close(self) -> None:
         """Stop the roles of this process, disconnect, and end the background thread."""

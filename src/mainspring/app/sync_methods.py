@@ -20,6 +20,7 @@ from ..core.monitoring.why import Reason
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
 from ..core.views.records import AuditRecord, Backfill, LockPage, LockView, LogEntry, WorkerView
+from ..core.views.webhooks import NewWebhook, WebhookView
 from ..model.backfill import Windows
 from ..observe.metrics.alert_rules import SLACK
 from .blocking import Caller
@@ -27,6 +28,7 @@ from .bulk import AppBulk, ExecutionFilters, JobFilters, OnItem
 from .mainspring import Mainspring, R
 from .monitoring import AppMonitoring
 from .namespaces import AppBackfills, AppCalendars, AppLocks, AppTemplates, AppTenants, AppTokens, BackfillOptions
+from .webhooks import AppWebhooks, WebhookChanges, WebhookFields
 
 
 class SyncMethods:
@@ -492,3 +494,76 @@ class SyncMonitoring:
     def grafana_dashboard(self) -> str:
         """A Grafana dashboard over the jobs that have metrics, as JSON."""
         return self._caller.call(self._target.grafana_dashboard())
+
+
+class SyncWebhooks:
+    """The methods of `AppWebhooks`, blocking."""
+
+    def __init__(self, target: AppWebhooks, caller: Caller) -> None:
+        self._target, self._caller = target, caller
+
+    def all(self) -> list[WebhookView]:
+        """Every endpoint, by id; without secrets, and with the host of its address only."""
+        return self._caller.call(self._target.all())
+
+    def get(self, id: str) -> WebhookView:
+        """One endpoint; `EndpointNotFound` if there is none of this id."""
+        return self._caller.call(self._target.get(id))
+
+    def create(
+        self,
+        url: str,
+        *,
+        id: str | None = None,
+        format: Literal["standard", "slack", "email"] = "standard",
+        scheme: Literal["v1", "v1a"] = "v1",
+        secret: str | None = None,
+        enabled: bool = True,
+        by: str = "system",
+        **fields: Unpack[WebhookFields],
+    ) -> NewWebhook:
+        """Create an endpoint: `app.webhooks.create("https://example.com/hook", events=["execution.failed"])`. The
+        answer has its secret, which is never shown again. All processes follow within about two seconds."""
+        return self._caller.call(
+            self._target.create(
+                url, id=id, format=format, scheme=scheme, secret=secret, enabled=enabled, by=by, **fields
+            )
+        )
+
+    def update(
+        self, id: str, *, seen: str | None = None, by: str = "system", **changes: Unpack[WebhookChanges]
+    ) -> WebhookView:
+        """Change the named fields and leave the others. With `seen`, the `tag` of the endpoint that the caller saw, an
+        endpoint that has changed since is left alone: `WebhookChanged`."""
+        return self._caller.call(self._target.update(id, seen=seen, by=by, **changes))
+
+    def enable(self, id: str, *, seen: str | None = None, by: str = "system") -> WebhookView:
+        """Send to an endpoint again. What was cancelled meanwhile is sent by a bulk retry of its deliveries."""
+        return self._caller.call(self._target.enable(id, seen=seen, by=by))
+
+    def disable(
+        self, id: str, *, reason: str | None = None, seen: str | None = None, by: str = "system"
+    ) -> WebhookView:
+        """Send nothing more to an endpoint, and cancel what waits for it."""
+        return self._caller.call(self._target.disable(id, reason=reason, seen=seen, by=by))
+
+    def rotate_secret(
+        self, id: str, *, overlap: Any = "24h", secret: str | None = None, seen: str | None = None, by: str = "system"
+    ) -> NewWebhook:
+        """Give an endpoint a new secret. Messages are signed with the old one too until `overlap` is over."""
+        return self._caller.call(self._target.rotate_secret(id, overlap=overlap, secret=secret, seen=seen, by=by))
+
+    def test(self, id: str, *, by: str = "system") -> Execution:
+        """Send a message of the type `webhook.test` now. Returns the delivery, which `app.wait` can wait for."""
+        return self._caller.call(self._target.test(id, by=by))
+
+    def deliveries(
+        self, id: str, *, status: str | Iterable[str] | None = None, limit: int = 50, offset: int = 0
+    ) -> list[Execution]:
+        """What was and will be sent to an endpoint, newest first. Each delivery is an execution of the job
+        `mainspring.webhooks`, with the endpoint as its tenant."""
+        return self._caller.call(self._target.deliveries(id, status=status, limit=limit, offset=offset))
+
+    def remove(self, id: str, *, seen: str | None = None, by: str = "system") -> None:
+        """Remove an endpoint and cancel what waits for it. The history of its deliveries stays."""
+        self._caller.call(self._target.remove(id, seen=seen, by=by))

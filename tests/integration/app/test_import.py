@@ -130,6 +130,18 @@ NAMESPACES = {
     "templates": ["all", "apply", "create", "get", "remove", "update"],
     "tenants": ["retry_failed", "runs"],
     "tokens": ["all", "create", "revoke"],
+    "webhooks": [
+        "all",
+        "create",
+        "deliveries",
+        "disable",
+        "enable",
+        "get",
+        "remove",
+        "rotate_secret",
+        "test",
+        "update",
+    ],
 }
 
 HEAVY = [

@@ -29,7 +29,7 @@ from ...model.store.messages import Added, Audit
 from ...model.time.instants import Micros, seconds_to_micros, to_micros
 from ...model.values.ids import Chance, RandomIds
 from ...model.values.payload import encode_payload, presentable
-from ...model.values.reading import duration, identifier, instant, whole, words
+from ...model.values.reading import SYSTEM_PREFIX, duration, identifier, instant, whole, words
 from ..cancelling import cancel_superseded
 from ..declaring.registry import Registry
 from ..declaring.signature import Signature
@@ -314,6 +314,8 @@ class Enqueuer:
         else:
             given = params  # a record of the handler's own type
         if signature is None:
+            if job.name.startswith(SYSTEM_PREFIX):
+                raise CommandRefused("run", "Mainspring's own", ["Mainspring needs it"], f"job {job.name!r}")
             return encode_payload("params", given, self._payload_limit)
         return signature.encode(given, self._payload_limit)
 

@@ -13,7 +13,7 @@ from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.policies import Retry
 from ...model.values.ids import Chance
-from ...model.values.reading import identifier
+from ...model.values.reading import own_name
 from ..auditing import audit_record
 from ..declaring.job_specs import JobDefaults, job_spec, refuse_without_parents
 from ..declaring.options import inherited_options, inherited_under
@@ -76,8 +76,8 @@ class Creation:
         `check` may refuse the new job. It is also called with the handler's own job, so that another job of the same
         code is no way around the role that one demands.
         """
-        await self.check_handler(identifier("handler", handler))
-        name = generated_name(handler, self._chance) if name is None else identifier("name", name)
+        await self.check_handler(own_name("handler", handler))
+        name = generated_name(handler, self._chance) if name is None else own_name("name", name)
         signature = self.signature(handler)
         own = await self._own_job(handler)
         given = self._with_defaults(own, options)

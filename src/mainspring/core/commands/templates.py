@@ -21,7 +21,7 @@ from ...model.store.messages import Audit
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.triggers import Trigger, decode_trigger
 from ...model.values.ids import Chance
-from ...model.values.reading import identifier, is_identifier
+from ...model.values.reading import identifier, is_identifier, own_name
 from ..auditing import audit_record
 from ..declaring.job_specs import check_editable, edited_fields, with_whole_interval
 from ..declaring.options import OPTIONS
@@ -95,7 +95,7 @@ class Templates:
     # --- writing ------------------------------------------------------------------------------------------
     async def create(self, name: str, handler: str, options: Mapping[str, Any], *, by: str) -> Template:
         identifier("name", name)
-        await self._creation.check_handler(identifier("handler", handler))
+        await self._creation.check_handler(own_name("handler", handler))
         given = {option: value for option, value in options.items() if value is not None}
         fields = self._checked(handler, JobSpec(handler=handler), given)
         if len(await self.all()) >= MOST:
@@ -110,7 +110,7 @@ class Templates:
         """Change the named options and leave the rest; None removes an option. Jobs created from it do not change."""
         check_editable(changes)
         if handler is not None:
-            await self._creation.check_handler(identifier("handler", handler))
+            await self._creation.check_handler(own_name("handler", handler))
         while True:
             old = await self.get(name)
             new_handler = handler or old.handler

@@ -18,7 +18,7 @@ from ...model.job import JobSpec
 from ...model.policies import Isolation
 from ...model.triggers import Trigger
 from ...model.values.payload import Verbatim, presentable
-from ...model.values.reading import identifier
+from ...model.values.reading import SYSTEM_PREFIX, own_name
 from .declarations import Declaration, Lookup
 from .dependency_options import refuse_cycle
 from .handler import Handler, documentation, make_handler, method_of
@@ -129,7 +129,10 @@ class Registry:
         return self._jobs[job].options.get("tenants") if job in self._jobs else None
 
     def context_of(self, job: str, handler: str) -> Callable[..., Any] | None:
-        """The context manager around the handler for a tenant: of the job, its handler or the application."""
+        """The context manager around the handler for a tenant: of the job, its handler or the application. Mainspring's
+        own handlers have none: their tenants are not the application's."""
+        if handler.startswith(SYSTEM_PREFIX):
+            return None
         for name in (job, handler):
             own = self._jobs[name].options.get("tenant_context") if name in self._jobs else None
             if own is not None:
@@ -171,7 +174,7 @@ class Registry:
         override = _flag(given)
         if trigger is not None:
             given["trigger"] = trigger if given.get("trigger") is None else _two_triggers(trigger)
-        self._refuse_duplicate(identifier("name", name), calling_place(), override)
+        self._refuse_duplicate(own_name("name", name), calling_place(), override)
         known = self.resolve(handler) if isinstance(handler, (str, Handler)) else self.find(handler)
         if known is None and not _has_own_name(handler):
             return self._declare(name, handler, given, override)
@@ -194,7 +197,7 @@ class Registry:
     # --- inside -------------------------------------------------------------------------------------------
     def _declare(self, name: str, function: Any, options: dict[str, Any], override: bool) -> Handler:
         where = calling_place()
-        self._refuse_duplicate(identifier("name", name), where, override)
+        self._refuse_duplicate(own_name("name", name), where, override)
         handler = make_handler(name, function, where, options)
         self._add(handler, self._declaration(name, handler, options, where))
         return handler

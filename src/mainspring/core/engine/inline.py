@@ -23,7 +23,7 @@ from ...model.store.messages import Change, ProgressReport
 from ...model.time.instants import SECOND, seconds_to_micros
 from ...model.values.ids import Chance
 from ...model.values.payload import encode_payload, presentable, safe_text
-from ...model.values.reading import choice, identifier, words
+from ...model.values.reading import choice, own_name, words
 from ..declaring.context import JobContext, RunningContext, running_in
 from ..jobs.job_cache import JobCache
 from ..loops import FIRST_PAUSE, LONGEST_PAUSE, Emit, Outage, trouble
@@ -93,7 +93,7 @@ class Tracker:
             "traceparent": traceparent,
         }
         leases = self._leases()
-        name = identifier("name", name)
+        name = own_name("name", name)
         execution, stored = await self._begin(name, leases, fields) if self._reachable else (None, False)
         if execution is None:
             now = self._clock.now()

@@ -77,7 +77,7 @@ class Node:
     ) -> None:
         self._store, self._settings, self._emit, self._time = store, settings, emit, time
         self._threads = ThreadPool(settings.concurrency)
-        self.leases = Leases(_info(settings, registry, declares, time, chance, webhooks), settings.lease)
+        self.leases = Leases(_info(settings, registry, declares, time, chance), settings.lease)
         self.janitor = Janitor(
             store,
             time,
@@ -155,8 +155,10 @@ class Node:
     def _start_deliveries(self) -> None:
         """Webhooks have a worker of their own, so that neither they nor jobs take slots from each other. It starts with
         the first endpoint."""
-        if self._deliveries is not None and not self._delivering:
+        if self._deliveries is not None and self._webhooks is not None and not self._delivering:
             self._delivering = True
+            handlers = {*self.leases.info.handlers, *self._webhooks.names}
+            self.leases.info = msgspec.structs.replace(self.leases.info, handlers=tuple(sorted(handlers)))
             self._deliveries.start()
 
     def _wake_deliveries(self) -> None:
@@ -247,17 +249,9 @@ def reserve_of(settings: NodeSettings, timeout: float) -> float:
 
 
 def _info(
-    settings: NodeSettings,
-    registry: Registry,
-    declares: tuple[str, ...],
-    time: StoreClock,
-    chance: Chance,
-    webhooks: NodeWebhooks | None,
+    settings: NodeSettings, registry: Registry, declares: tuple[str, ...], time: StoreClock, chance: Chance
 ) -> WorkerInfo:
     now = time.now()
-    handlers = registry.names - frozenset(settings.exclude)
-    if webhooks is not None and delivers(settings, webhooks):
-        handlers |= webhooks.names
     return WorkerInfo(
         id=random_id(now, chance),
         host=socket.gethostname(),
@@ -265,7 +259,7 @@ def _info(
         version=settings.version,
         roles=settings.roles,
         queues=settings.queues,
-        handlers=tuple(sorted(handlers)),
+        handlers=tuple(sorted(registry.names - frozenset(settings.exclude))),
         declares=declares,
         concurrency=settings.concurrency,
         lease=settings.lease,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...model.defaults import PAYLOAD_LIMIT
-from ...model.errors import NonRetryable, RetryAfter, Skip
+from ...model.errors import FailedAttempt, NonRetryable, RetryAfter, Skip
 from ...model.execution import AskedBy, AttemptEnd, ExecutionRow, Outcome
 from ...model.time.instants import SECOND, Micros
 from ...model.values.payload import class_name, plainly, safe_json, safe_text
@@ -157,6 +157,7 @@ class Outcomes:
             traceback=describe_traceback(error),
             reason=reason,
             retryable=is_retryable(error, attempt.execution.rules.non_retryable),
+            delay=error.delay if type(error) is FailedAttempt else 0.0,
         )
 
     def ended(

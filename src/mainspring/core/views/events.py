@@ -33,6 +33,7 @@ from ...model.events import (
     Ticked,
     Trouble,
     WaitingForStore,
+    WebhookDisabled,
 )
 from ...model.time.instants import maybe_datetime, to_datetime
 from .execution import Execution
@@ -62,6 +63,7 @@ Event: TypeAlias = (
     | Missed[datetime]
     | BackfillBegan[Backfill]
     | BackfillEnded[Backfill]
+    | WebhookDisabled
 )
 """Every event that an observer may receive; its classes are in `mainspring.model.events`."""
 

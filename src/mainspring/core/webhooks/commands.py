@@ -61,7 +61,7 @@ class WebhookChanged(MainspringError):
         self.id, self.seen, self.tag = id, seen, tag
 
     def __str__(self) -> str:
-        return f"webhook {self.id!r} has changed since it was read: it was {self.seen}, and is {self.tag}; read it again"
+        return f"webhook {self.id!r} has changed since it was read: it was {self.seen}, now it is {self.tag}"
 
 
 class Webhooks:
@@ -160,9 +160,7 @@ class Webhooks:
 
         return view(await self._change("enable", id, by, change, seen))
 
-    async def disable(
-        self, id: str, *, reason: str | None = None, by: str, seen: str | None = None
-    ) -> WebhookView:
+    async def disable(self, id: str, *, reason: str | None = None, by: str, seen: str | None = None) -> WebhookView:
         """Send nothing to it any more, and cancel what waits for it."""
         why = f"disabled by {words('by', by)}" if reason is None else words("reason", reason, LONGEST_DESCRIPTION)
 
@@ -320,10 +318,8 @@ def _secret(given: str | None, scheme: Scheme) -> str:
     return secret
 
 
-def _rotated(
-    secrets: tuple[EndpointSecret, ...], text: str, now: Micros, ends: Micros
-) -> tuple[EndpointSecret, ...]:
-    """The new secret first. Secrets that have expired go; those that had an end keep it, unless the new one is sooner."""
+def _rotated(secrets: tuple[EndpointSecret, ...], text: str, now: Micros, ends: Micros) -> tuple[EndpointSecret, ...]:
+    """The new secret first. Expired secrets go; those that had an end keep it, unless the new end is sooner."""
     kept = [
         msgspec.structs.replace(each, expires=ends if each.expires is None else min(each.expires, ends))
         for each in secrets

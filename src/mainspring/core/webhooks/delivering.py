@@ -13,9 +13,9 @@ import msgspec
 
 from ...model.errors import FailedAttempt, NonRetryable
 from ...model.events import WebhookDisabled
+from ...model.execution import ExecutionRow, State
 from ...model.store.entries import EntryWrite
 from ...model.store.messages import ExecutionQuery
-from ...model.execution import ExecutionRow, State
 from ...model.time.instants import SECOND, Micros
 from ...model.values.ids import Chance
 from ...model.values.webhook_signatures import signed_headers
@@ -63,7 +63,7 @@ class Deliverer:
             answer = await self._send(endpoint, id, body)
         except OSError as error:
             await self._failed(endpoint, event)
-            raise FailedAttempt(f"{masked_url(endpoint.url)}: {error or type(error).__name__}") from None
+            raise FailedAttempt(f"{masked_url(endpoint.url)}: {str(error) or type(error).__name__}") from None
         took = round(answer.seconds * 1000, 1)
         text = excerpt(answer)
         ctx.metadata["response"] = {"status": answer.status, "duration_ms": took, "body": text}
@@ -80,15 +80,12 @@ class Deliverer:
 
     async def _send(self, endpoint: Endpoint, id: str, body: str) -> HttpAnswer:
         headers = {"content-type": "application/json"}
-        match endpoint.format:
-            case "standard":
-                now = await self._store.now()
-                sent = body.encode()
-                headers |= signed_headers(id, now // SECOND, sent, endpoint.signing_secrets(now))
-            case "slack":
-                sent = slack_body(body)
-            case "email":
-                return await self._mail(endpoint, body)
+        if endpoint.format == "email":
+            return await self._mail(endpoint, body)
+        if endpoint.format == "slack":
+            return await self._sender.post(endpoint.url, headers, slack_body(body), DEADLINE)
+        now, sent = await self._store.now(), body.encode()
+        headers |= signed_headers(id, now // SECOND, sent, endpoint.signing_secrets(now))
         return await self._sender.post(endpoint.url, headers, sent, DEADLINE)
 
     async def _mail(self, endpoint: Endpoint, body: str) -> HttpAnswer:
@@ -158,8 +155,6 @@ async def cancel_waiting(store: Store, endpoint: str, reason: str, emit: Emit) -
         before = page[-1].id
 
 
-async def _waiting(
-    store: Store, endpoint: str, states: frozenset[State], before: str | None
-) -> list[ExecutionRow]:
+async def _waiting(store: Store, endpoint: str, states: frozenset[State], before: str | None) -> list[ExecutionRow]:
     query = ExecutionQuery(job=SYSTEM_JOB, tenant=endpoint, states=states, limit=PAGE, before=before)
     return await store.find(query)

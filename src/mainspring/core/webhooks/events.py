@@ -1,4 +1,4 @@
-"""The events that endpoints can subscribe to. The checks, the documentation and the OpenAPI document read this table."""
+"""The events that endpoints can subscribe to. Checks, documentation and OpenAPI document read this table."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from typing import Any
 from ...model.errors import InvalidValue, nearest
 from ...model.execution import State
 from ...model.values.payload import presentable
-
-SYSTEM_PREFIX = "mainspring."
-"""Names of Mainspring's own jobs and handlers begin so. Their executions cause no events."""
 
 RETRYING, MISSED, SKIPPED = "execution.retrying", "execution.missed", "execution.skipped"
 PAUSED, RESUMED = "job.paused", "job.resumed"

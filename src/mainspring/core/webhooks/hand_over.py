@@ -18,12 +18,13 @@ from ...model.limits import Limit
 from ...model.policies import Retry
 from ...model.time.instants import Micros
 from ...model.values.ids import NO_CHANCE
+from ...model.values.reading import SYSTEM_PREFIX
 from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..rules.new_execution import new_execution
 from . import payloads
 from .endpoints import Endpoint
-from .events import RETRYING, SYSTEM_PREFIX
+from .events import RETRYING
 from .payloads import WebhookEvent
 from .subscriptions import Subscriptions
 

@@ -77,9 +77,7 @@ class MarkingStore:
             self._emit(trouble("webhooks", error))
 
     # --- what is recorded as ended when it is added -------------------------------------------------------
-    def add(
-        self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()
-    ) -> Coroutine[Any, Any, list[Added]]:
+    def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> Coroutine[Any, Any, list[Added]]:
         if self._subscriptions.absent or not any(map(_may_end, executions)):
             return self._store.add(executions, audit)
         return self._add(executions, audit)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...model.execution import ExecutionRow
+from ...model.values.reading import SYSTEM_PREFIX
 from ..ports import Clock, Store
 from .endpoints import KIND, MOST_ENDPOINTS, Endpoint, endpoint_of
-from .events import EVENTS, SYSTEM_PREFIX
+from .events import EVENTS
 
 FRESH_FOR = 2.5
 """Seconds: a little longer than a janitor takes from sweep to sweep."""

@@ -1,4 +1,4 @@
-"""Ready-made texts for people: one line for a chat, subject and body of an e-mail. Pure functions of an event's body."""
+"""Ready-made texts for people: one line for a chat, subject and body of an e-mail. Pure functions of a body."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def _of_execution(verb: str, data: dict[str, Any]) -> str:
         facts.append(f"attempt {data['attempt']} of {data['max_attempts']}")
     if verb == "completed" and data.get("duration_ms") is not None:
         facts.append(f"{data['duration_ms'] / 1000:.1f} s")
-    return f"{text} ({', '.join([*facts, f'execution {data['execution_id']}'])})"
+    facts.append(f"execution {data['execution_id']}")
+    return f"{text} ({', '.join(facts)})"
 
 
 def _other(kind: str, data: dict[str, Any]) -> str:

@@ -271,6 +271,17 @@ def identifier(field: str, value: Any) -> str:
     raise InvalidValue(field, value, "1 to 100 characters from A-Z a-z 0-9 _ . -", _identifier_remedy(value))
 
 
+SYSTEM_PREFIX = "mainspring."
+"""The names of Mainspring's own jobs and handlers begin so."""
+
+
+def own_name(field: str, value: Any) -> str:
+    """The name of a job or handler of the application."""
+    if identifier(field, value).startswith(SYSTEM_PREFIX):
+        raise InvalidValue(field, value, f"a name that does not begin with {SYSTEM_PREFIX!r}", "Mainspring uses those")
+    return str(value)
+
+
 def is_identifier(value: Any) -> bool:
     return isinstance(value, str) and _IDENTIFIER.fullmatch(value) is not None
 

@@ -36,6 +36,7 @@ from ...model.events import (
     Ticked,
     Trouble,
     WaitingForStore,
+    WebhookDisabled,
 )
 from ...model.execution import ExecutionRow, State
 from ...model.time.instants import Micros, to_datetime
@@ -119,6 +120,9 @@ class LogLines:
                 self._line(INFO, name, {"job": event.job}, until=until, closed_by=event.by)
             case Missed():
                 self._missed(event)
+            case WebhookDisabled():
+                fields = {"webhook": event.webhook, "url": event.url}
+                self._line(WARNING, "webhook_disabled", fields, reason=event.reason)
             case SkewNoticed():
                 self._line(WARNING, "clock_skew", {}, seconds=round(event.seconds, 3))
             case ClockJumped():

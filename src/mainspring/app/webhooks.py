@@ -1,0 +1,102 @@
+"""The namespace `app.webhooks`: endpoints that receive events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypedDict, Unpack
+
+from ..core.views.execution import Execution
+from ..core.views.webhooks import NewWebhook, WebhookView
+from .runtime import Runtime
+
+
+class WebhookFields(TypedDict, total=False):
+    """What an endpoint wants. `events` are names such as `execution.failed`; `jobs`, `queues` and `tenants` restrict it
+    to these. Whatever is left out restricts nothing."""
+
+    description: str | None
+    events: Iterable[str] | None
+    jobs: Iterable[str] | None
+    queues: Iterable[str] | None
+    tenants: Iterable[str] | None
+
+
+class WebhookChanges(WebhookFields, total=False):
+    """What an update can change."""
+
+    url: str
+
+
+class AppWebhooks:
+    """Endpoints of webhooks: where events are sent, and which."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def all(self) -> list[WebhookView]:
+        """Every endpoint, by id; without secrets, and with the host of its address only."""
+        return await (await self._runtime.engine()).webhooks.all()
+
+    async def get(self, id: str) -> WebhookView:
+        """One endpoint; `EndpointNotFound` if there is none of this id."""
+        return await (await self._runtime.engine()).webhooks.get(id)
+
+    async def create(
+        self,
+        url: str,
+        *,
+        id: str | None = None,
+        format: Literal["standard", "slack", "email"] = "standard",
+        scheme: Literal["v1", "v1a"] = "v1",
+        secret: str | None = None,
+        enabled: bool = True,
+        by: str = "system",
+        **fields: Unpack[WebhookFields],
+    ) -> NewWebhook:
+        """Create an endpoint: `app.webhooks.create("https://example.com/hook", events=["execution.failed"])`. The
+        answer has its secret, which is never shown again. All processes follow within about two seconds."""
+        webhooks = (await self._runtime.engine()).webhooks
+        return await webhooks.create(
+            url, id=id, format=format, scheme=scheme, secret=secret, enabled=enabled, by=by, **fields
+        )
+
+    async def update(
+        self, id: str, *, seen: str | None = None, by: str = "system", **changes: Unpack[WebhookChanges]
+    ) -> WebhookView:
+        """Change the named fields and leave the others. With `seen`, the `tag` of the endpoint that the caller saw, an
+        endpoint that has changed since is left alone: `WebhookChanged`."""
+        given: dict[str, Any] = {**changes}
+        return await (await self._runtime.engine()).webhooks.update(id, given, by=by, seen=seen)
+
+    async def enable(self, id: str, *, seen: str | None = None, by: str = "system") -> WebhookView:
+        """Send to an endpoint again. What was cancelled meanwhile is sent by a bulk retry of its deliveries."""
+        return await (await self._runtime.engine()).webhooks.enable(id, by=by, seen=seen)
+
+    async def disable(
+        self, id: str, *, reason: str | None = None, seen: str | None = None, by: str = "system"
+    ) -> WebhookView:
+        """Send nothing more to an endpoint, and cancel what waits for it."""
+        return await (await self._runtime.engine()).webhooks.disable(id, reason=reason, by=by, seen=seen)
+
+    async def rotate_secret(
+        self, id: str, *, overlap: Any = "24h", secret: str | None = None, seen: str | None = None, by: str = "system"
+    ) -> NewWebhook:
+        """Give an endpoint a new secret. Messages are signed with the old one too until `overlap` is over."""
+        webhooks = (await self._runtime.engine()).webhooks
+        return await webhooks.rotate_secret(id, overlap=overlap, secret=secret, by=by, seen=seen)
+
+    async def test(self, id: str, *, by: str = "system") -> Execution:
+        """Send a message of the type `webhook.test` now. Returns the delivery, which `app.wait` can wait for."""
+        return Execution(await (await self._runtime.engine()).webhooks.test(id, by=by))
+
+    async def deliveries(
+        self, id: str, *, status: str | Iterable[str] | None = None, limit: int = 50, offset: int = 0
+    ) -> list[Execution]:
+        """What was and will be sent to an endpoint, newest first. Each delivery is an execution of the job
+        `mainspring.webhooks`, with the endpoint as its tenant."""
+        found = await (await self._runtime.engine()).webhooks.deliveries(id, status, limit, offset)
+        return [Execution(row) for row in found]
+
+    async def remove(self, id: str, *, seen: str | None = None, by: str = "system") -> None:
+        """Remove an endpoint and cancel what waits for it. The history of its deliveries stays."""
+        await (await self._runtime.engine()).webhooks.remove(id, by=by, seen=seen)
