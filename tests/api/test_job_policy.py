@@ -128,7 +128,7 @@ async def test_isolation_and_its_limits(memory_nodes: Nodes) -> None:
         assert (await client.post("/api/v1/jobs", plain))["policy"]["max_cpu"] is None
         await client.refused(400, "PUT", "/api/v1/jobs/report", {"isolation": "thread"})
         bare = (await client.put("/api/v1/jobs/report", dict.fromkeys(limited)))["policy"]
-        assert [bare[name] for name in limited] == [None] * 4
+        assert [bare[name] for name in limited] == ["thread", None, None, None]
     await app.close()
 
 

@@ -77,7 +77,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: tuple[str, ...] = ()
     on_failed_parent: FailedParent = "skip"
     not_before: str | None = None
-    isolation: Isolation | None = None  # None: a coroutine on the event loop, a plain function in a thread
+    isolation: Isolation | None = None  # None: a coroutine on the event loop, or a handler that is not known
     max_cpu: float | None = None
     max_memory: int | None = None
     max_address_space: int | None = None
@@ -111,7 +111,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             feeds=self.feeds,
             fan_out=self.fan_out,
             tz=self.tz,
-            isolation=self.isolation,
+            isolation="process" if self.isolation == "process" else None,
             max_cpu=self.max_cpu,
             max_memory=self.max_memory,
             max_address_space=self.max_address_space,

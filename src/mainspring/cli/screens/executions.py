@@ -12,8 +12,9 @@ from ...app.mainspring import Mainspring
 from ...core.commands.tenant_retries import TenantRun
 from ...core.monitoring.why import nobody_for
 from ...core.render.entities import execution_json, tenant_json
+from ...core.rules.stopping import overrun_hint
 from ...core.views.execution import Attempt, Execution, row_of
-from ...core.views.job import JobView
+from ...core.views.job import JobView, job_of
 from ...model.errors import JobNotFound
 from ...model.execution import State
 from ...model.time.instants import to_micros
@@ -38,17 +39,21 @@ from .table import Column, print_table
 
 
 class Shown:
-    """An execution with what its own row does not say: the zone of its job, and what it waits for."""
+    """An execution with what its own row does not say: the zone and isolation of its job, and what it waits for."""
 
-    def __init__(self, execution: Execution, tz: str, waits_for: str, tenants: Sequence[TenantRun] = ()) -> None:
-        self.execution, self.tz, self.waits_for, self.tenants = execution, tz, waits_for, tenants
+    def __init__(
+        self, execution: Execution, job: JobView | None, waits_for: str, tenants: Sequence[TenantRun] = ()
+    ) -> None:
+        self.execution, self.waits_for, self.tenants = execution, waits_for, tenants
+        self.tz = job.tz if job else "UTC"
+        self.isolation = job_of(job).spec.isolation if job else None
 
 
 async def shown(app: Mainspring, execution: Execution) -> Shown:
     job = await _job_of(app, execution)
     waits = await waits_for(app, execution)
     tenants = await app.tenants.runs(execution, limit=MOST_TENANTS) if execution.fans_out else []
-    return Shown(execution, job.tz if job else "UTC", waits, tenants)
+    return Shown(execution, job, waits, tenants)
 
 
 async def _job_of(app: Mainspring, execution: Execution) -> JobView | None:
@@ -116,7 +121,7 @@ def _print_execution(found: Shown) -> None:
             "execution": execution.id,
             "job": execution.job + (f"  (run {execution.number})" if execution.number else ""),
             "status": status(execution.state.value),
-            "overruns": _overruns(execution, at),
+            "overruns": _overruns(found, at),
             "waits for": found.waits_for,
             "reason": execution.reason,
             "trigger": f"{execution.trigger} by {execution.triggered_by}",
@@ -148,13 +153,14 @@ def _print_execution(found: Shown) -> None:
         print_tenants(found.tenants, at)
 
 
-def _overruns(execution: Execution, at: datetime) -> str | None:
+def _overruns(found: Shown, at: datetime) -> str | None:
     """While it runs although it should have stopped."""
+    execution, hint = found.execution, overrun_hint(found.isolation)
     match row_of(execution).overruns(to_micros(at)):
         case "timeout":
-            return f"past its timeout since {moment(execution.timeout_at, at)}; its handler does not stop"
+            return f"past its timeout since {moment(execution.timeout_at, at)}; its handler does not stop{hint}"
         case "cancel":
-            return f"cancelled {moment(execution.cancel_requested_at, at)}; its handler does not stop"
+            return f"cancelled {moment(execution.cancel_requested_at, at)}; its handler does not stop{hint}"
         case None:
             return None
 
@@ -174,6 +180,8 @@ def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
         Column("END", _end),
         Column("STARTED", lambda attempt: moment(attempt.started_at, at), "keep", without_distance),
         Column("TOOK", lambda attempt: took(attempt.duration_ms)),
+        Column("CPU", _cpu, "drop"),
+        Column("MEMORY", _memory, "drop"),
         Column("ERROR", lambda attempt: first_line(attempt.error), "last"),
         Column("WORKER", lambda attempt: attempt.worker, "drop"),
     ]
@@ -181,6 +189,15 @@ def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
     failed = next((attempt for attempt in reversed(attempts) if attempt.traceback), None)
     if failed is not None and failed.traceback:
         print_lines(failed.traceback, f"traceback of attempt {failed.number}")
+
+
+def _cpu(attempt: Attempt) -> str:
+    return "" if attempt.cpu_ms is None else took(attempt.cpu_ms)
+
+
+def _memory(attempt: Attempt) -> str:
+    """Known of tries in a process of their own."""
+    return "" if attempt.memory_mb is None else f"{attempt.memory_mb:.0f} MB"
 
 
 def _end(attempt: Attempt) -> str:

@@ -8,11 +8,12 @@ from datetime import datetime
 import click
 
 from ...core.render.masking import masked
+from ...core.rules.stopping import stop_text
 from ...core.views.job import JobTotals, JobView, job_of
 from ...model.job import JobSpec
 from ...model.limits import Limit
 from ...model.policies import CatchUp, MissedRule, Retention, Retry, as_catch_up
-from ...model.values.reading import duration_text
+from ...model.values.reading import duration_text, size_text
 from ...model.windows import window_words
 from .output import (
     compact,
@@ -141,6 +142,8 @@ def _policy(spec: JobSpec) -> dict[str, str | None]:
         "retry": retry_text(spec.retry) if spec.max_attempts > 1 else None,
         "not retried": ", ".join(spec.non_retryable),
         "timeout": "none" if spec.timeout is None else _duration(spec.timeout),
+        "a stop": stop_text(spec.isolation),
+        **_process_limits(spec),
         "overlap": spec.overlap + limit,
         "limits": ", ".join(map(_limit_text, spec.limits)),
         "weights": ", ".join(f"{tenant} {weight}" for tenant, weight in sorted(spec.weights.items())),
@@ -152,6 +155,17 @@ def _policy(spec: JobSpec) -> dict[str, str | None]:
         "retention": _retention_text(spec.retention),
         "enabled": None if spec.enabled else "no: its schedule is switched off",
     }
+
+
+def _process_limits(spec: JobSpec) -> dict[str, str | None]:
+    if spec.isolation != "process":
+        return {}
+    limits = {
+        "processor time": None if spec.max_cpu is None else _duration(spec.max_cpu),
+        "memory": None if spec.max_memory is None else size_text(spec.max_memory),
+        "address space": None if spec.max_address_space is None else size_text(spec.max_address_space),
+    }
+    return {name: text and f"at most {text}" for name, text in limits.items()}
 
 
 def tenants_text(spec: JobSpec) -> str | None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from ...model.errors import InvalidValue
+from ...model.policies import Isolation
 from ...model.values.payload import Verbatim, presentable
 from .context import JobContext, RunningExecution
 from .options import inherited_options
@@ -29,16 +30,14 @@ class Handler:
     given: Any
     """The function, class or object that was registered."""
     instance: Any = None
+    isolation: Literal["async", "thread", "process"] = "thread"
+    """Where the executions of its own job run; "async": on the event loop."""
     defaults: dict[str, Any] = field(default_factory=dict)
     """The options of its own declaration that its further jobs inherit."""
 
     @property
     def is_async(self) -> bool:
         return self.signature.is_async
-
-    @property
-    def isolation(self) -> Literal["async", "thread"]:
-        return "async" if self.is_async else "thread"
 
     @property
     def wants_context(self) -> bool:
@@ -58,7 +57,13 @@ class Handler:
         return partial(self.target, **arguments)
 
 
-def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | None = None) -> Handler:
+def make_handler(
+    name: str,
+    given: Any,
+    where: str,
+    options: dict[str, Any] | None = None,
+    default_isolation: Isolation = "thread",
+) -> Handler:
     """The handler for a function, an object with `perform` or `execute`, or a class of such objects."""
     found = method_of(given)
     instance = None
@@ -74,10 +79,12 @@ def make_handler(name: str, given: Any, where: str, options: dict[str, Any] | No
             f"handler {name!r}", presentable(given), "a function, or an object with perform or execute", remedy
         )
     _refuse_unusable(name, target)
+    signature, chosen = Signature(name, target, style), (options or {}).get("isolation")
     return Handler(
         name=name,
         target=target,
-        signature=Signature(name, target, style),
+        signature=signature,
+        isolation=chosen or ("async" if signature.is_async else default_isolation),
         where=where,
         given=given,
         instance=instance,

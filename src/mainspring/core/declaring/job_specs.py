@@ -164,9 +164,7 @@ def _isolation(given: Isolation | None, signature: Signature | None, default: Is
     if given == "thread" and coroutine:
         remedy = 'A coroutine runs on the event loop: leave isolation out, or set "process"'
         raise InvalidValue("isolation", given, '"process", or nothing, for a coroutine function', remedy)
-    if given is not None or coroutine or signature is None:
-        return given
-    return "process" if default == "process" else None
+    return given if given is not None or coroutine or signature is None else default
 
 
 def _params(signature: Signature | None, params: Any, unattended: bool) -> dict[str, Any]:

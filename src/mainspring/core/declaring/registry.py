@@ -198,7 +198,7 @@ class Registry:
     def _declare(self, name: str, function: Any, options: dict[str, Any], override: bool) -> Handler:
         where = calling_place()
         self._refuse_duplicate(own_name("name", name), where, override)
-        handler = make_handler(name, function, where, options)
+        handler = make_handler(name, function, where, options, self._default_isolation)
         self._add(handler, self._declaration(name, handler, options, where))
         return handler
 

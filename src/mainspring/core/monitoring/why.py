@@ -16,6 +16,7 @@ from ..dependencies.compatibility import describe_conflict
 from ..dependencies.joins import group_words
 from ..rules.limits import limit_of, limit_words
 from ..rules.opening_hours import Closing
+from ..rules.stopping import overrun_hint
 from ..views.job import job_of
 from ..views.records import WorkerView
 from .why_facts import Facts, Place, WaitingFor, is_ready
@@ -273,14 +274,15 @@ def _ends_by(run: ExecutionRow) -> dict[str, str | None]:
 def _overruns(known: Facts, run: ExecutionRow) -> Reason | None:
     """Its handler was asked to stop, and goes on."""
     details = {"execution_id": run.id, "worker": run.owner}
+    hint = overrun_hint(job_of(known.view).spec.isolation)
     match run.overruns(known.now):
         case "timeout":
             limit = f"its timeout of {duration_text(run.time_limit(run.claimed or known.now) or 0.0)}"
-            message = f"execution {run.id} is past {limit}, and its handler does not stop"
+            message = f"execution {run.id} is past {limit}, and its handler does not stop{hint}"
             return Reason("past_timeout", message, details=details | {"timeout_at": _moment(run.timeout_at)})
         case "cancel":
             asked = _text(run.cancel_requested)
-            message = f"execution {run.id} was cancelled at {asked}, and its handler does not stop"
+            message = f"execution {run.id} was cancelled at {asked}, and its handler does not stop{hint}"
             return Reason("ignores_cancel", message, details=details | {"cancel_requested_at": asked})
         case None:
             return None

@@ -29,6 +29,7 @@ from ..jobs.calendars import CalendarView
 from ..monitoring.missed_runs import MissedReason, MissedRuns
 from ..monitoring.totals import Totals
 from ..monitoring.why import Reason
+from ..rules.stopping import stop_text
 from ..views.execution import Attempt, Execution
 from ..views.job import JobTotals, JobView, OccurrenceView, job_of
 from ..views.records import AuditRecord, Backfill, LockView, LogEntry, WorkerView
@@ -143,6 +144,7 @@ class JobJson(
     origin: Literal["code", "api"]
     version: int
     orphaned: bool
+    stop: Annotated[str, Meta(description="What a timeout or a cancel does to a try that runs.")]
     policy: dict[str, Any]
     overrides: dict[str, Any]
     occurrences: list[OccurrenceJson]
@@ -172,6 +174,7 @@ def job_json(view: JobView, *, unmasked: bool = False) -> dict[str, Any]:
         closed_by=closing.by if closing else None,
         max_retries=view.max_attempts - 1,
         retry_backoff_seconds=view.retry.initial,
+        stop=stop_text(spec.isolation),
         policy=policy if unmasked else masked(policy),
         overrides=view.overrides if unmasked else masked(view.overrides),
         occurrences=[occurrence_json(each) for each in view.occurrences],
@@ -485,7 +488,8 @@ class HandlerJson(JsonForm):
     known_here: bool
     signature: str | None
     required: list[str]
-    isolation: str | None
+    isolation: Annotated[str | None, Meta(description="async (on the event loop), thread or process.")]
+    stop: Annotated[str | None, Meta(description="What a timeout or a cancel does to a try that runs.")]
     workers: list[str]
 
 
@@ -499,6 +503,7 @@ def handler_json(name: str, handler: Handler | None, workers: list[str]) -> dict
         signature=None if handler is None else str(handler.signature),
         required=[] if handler is None else handler.signature.required,
         isolation=None if handler is None else handler.isolation,
+        stop=None if handler is None else stop_text(handler.isolation if handler.isolation != "async" else None),
         workers=workers,
     )
 

@@ -644,6 +644,7 @@ async def test_an_attempt_that_does_not_stop_is_shown_at_once_and_its_completion
         code = {"timeout": "past_timeout", "cancel": "ignores_cancel"}[asked_by]
         [reason] = await until(lambda: reasons_of(app, style, code))
         assert "its handler does not stop" in reason.message
+        assert ('isolation="process" would stop it' in reason.message) == (style == "thread")
         [(_, line)] = await until(lambda: app.logs(execution.id))
         assert "still running" in line.message
         record = next(each for each in caplog.records if getattr(each, "event", "") == f"job_{code}")

@@ -96,6 +96,7 @@ def test_a_declaration_makes_a_handler_and_its_job() -> None:
                 retry=Retry("patient"),
                 timeout=600.0,
                 overlap="skip",
+                isolation="thread",
                 description="Crawl one site.",
             ),
         )
