@@ -26,6 +26,7 @@ CLASSES = {
         "AppLocks": "SyncLocks",
         "AppTemplates": "SyncTemplates",
         "AppTenants": "SyncTenants",
+        "AppHooks": "SyncHooks",
         "AppTokens": "SyncTokens",
     },
     "bulk.py": {"AppBulk": "SyncBulk"},

@@ -36,12 +36,13 @@ Expected = Literal["let in", "401", "403", "401 or 403"]
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One operation of the document. `role` is None for `anyone`."""
+    """One operation of the document. `role` is None for `anyone`, and for requests that a signature admits."""
 
     method: str
     path: str
     role: Role | None
     sys: bool
+    signed: bool = False
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -103,7 +104,7 @@ def _operation(route: Any, method: str, path: str, told: dict[str, Any] | None) 
     assert role is not None, f"{method} {path} declares no role"
     shown = None if told is None else told.get("x-required-role")
     assert told is None or shown == role, f"{method} {path} needs {role}, the document says {shown}"
-    return Operation(method, path, role if isinstance(role, Role) else None, limited_to_sys(route))
+    return Operation(method, path, role if isinstance(role, Role) else None, limited_to_sys(route), role == "signature")
 
 
 # --- what is expected ---------------------------------------------------------------------------------------------
@@ -115,6 +116,11 @@ def with_role(role: Role) -> Callable[[Operation], Expected]:
 
 def strangers_get(answer: Expected) -> Callable[[Operation], Expected]:
     return lambda operation: "let in" if operation.role is None else answer
+
+
+def from_a_disallowed_address(operation: Operation) -> Expected:
+    """The address counts before the signature of a request does."""
+    return "let in" if operation.role is None and not operation.signed else "403"
 
 
 def nobody_gets_in(operation: Operation) -> Expected:
@@ -166,16 +172,16 @@ def cases(folder: Path) -> list[Case]:
     case("no audience", shared, unproven, bearer=signed())
     case("not at all a credential", shared, unproven, bearer="rubbish")
 
-    case("disallowed address", limited, strangers_get("403"), bearer=admin, peer=STRANGER)
+    case("disallowed address", limited, from_a_disallowed_address, bearer=admin, peer=STRANGER)
     case("allowed address", limited, with_role(Role.ADMIN), bearer=admin)
     case("disallowed address for /_sys", shared, only_sys_gets("403"), bearer=admin, peer=STRANGER)
     case("this machine for /_sys", sys_only, with_role(Role.ADMIN), bearer=admin, peer="127.0.0.1")
     case("another machine for /_sys", sys_only, only_sys_gets("403"), bearer=admin)
     case("through a listed proxy", limited, with_role(Role.ADMIN), FRIEND, bearer=admin, peer=PROXY)
-    case("disallowed through a listed proxy", limited, strangers_get("403"), STRANGER, bearer=admin, peer=PROXY)
-    case("spoofed X-Forwarded-For", limited, strangers_get("403"), FRIEND, bearer=admin, peer=STRANGER)
+    case("disallowed through a listed proxy", limited, from_a_disallowed_address, STRANGER, bearer=admin, peer=PROXY)
+    case("spoofed X-Forwarded-For", limited, from_a_disallowed_address, FRIEND, bearer=admin, peer=STRANGER)
     both = f"{FRIEND}, {STRANGER}"
-    case("spoofed before a listed proxy", limited, strangers_get("403"), both, bearer=admin, peer=PROXY)
+    case("spoofed before a listed proxy", limited, from_a_disallowed_address, both, bearer=admin, peer=PROXY)
     case("spoofed for /_sys", shared, only_sys_gets("403"), FRIEND, bearer=admin, peer=STRANGER)
 
     case("this machine, nothing configured", none_needed, with_role(Role.ADMIN), peer="127.0.0.1")

@@ -28,7 +28,16 @@ from .bulk import AppBulk
 from .handles import BoundCall, EnqueueOptions, JobDecorator
 from .import_path import Origin
 from .monitoring import AppMonitoring
-from .namespaces import AppBackfills, AppCalendars, AppLocks, AppTemplates, AppTenants, AppTokens, BackfillOptions
+from .namespaces import (
+    AppBackfills,
+    AppCalendars,
+    AppHooks,
+    AppLocks,
+    AppTemplates,
+    AppTenants,
+    AppTokens,
+    BackfillOptions,
+)
 from .runtime import Runtime
 from .webhooks import AppWebhooks
 
@@ -106,6 +115,8 @@ class Mainspring:
         """Templates of jobs: `app.templates.apply("crawl-site", "crawl-news")`."""
         self.tenants = AppTenants(runtime)
         """The tenants of an execution: `app.tenants.runs(execution)`."""
+        self.hooks = AppHooks(runtime)
+        """Incoming hooks: `app.hooks.set("github", "deploy", style="github")`."""
         self.tokens = AppTokens(runtime)
         """API tokens: `app.tokens.create("ci", "operator")`."""
         self.webhooks = AppWebhooks(runtime)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, Unpack
 
 from ..core.access.api_tokens import NewToken, TokenView
+from ..core.commands.hooks import HookView, HookWithSecret
 from ..core.commands.templates import Template
 from ..core.commands.tenant_retries import TenantRun
 from ..core.declaring.options import JobOptions
@@ -18,6 +19,7 @@ from ..core.views.records import Backfill, LockPage, LockView, backfill_view, lo
 from ..model.backfill import Only, Order
 from ..model.calendars.calendar import calendar
 from ..model.values.reading import duration, identifier, whole
+from ..model.values.webhook_signatures import Style
 from .runtime import Runtime
 
 
@@ -195,6 +197,50 @@ class AppTokens:
     async def revoke(self, ref: str, *, by: str = "system") -> TokenView:
         """Revoke a token by its id or its name; running servers follow within seconds."""
         return await (await self._runtime.engine()).tokens.revoke(ref, by=by)
+
+
+class AppHooks:
+    """Incoming hooks: signed requests of other systems to `/hooks/NAME` that trigger a job."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def all(self) -> list[HookView]:
+        """Every hook, by name; without their secrets."""
+        return await (await self._runtime.engine()).hooks.all()
+
+    async def get(self, name: str) -> HookView:
+        """One hook; `HookNotFound` if there is none of this name."""
+        return await (await self._runtime.engine()).hooks.get(name)
+
+    async def set(
+        self,
+        name: str,
+        job: str,
+        *,
+        style: Style = "standard",
+        secret: str | None = None,
+        enabled: bool = True,
+        by: str = "system",
+    ) -> HookWithSecret:
+        """Let signed requests to `/hooks/NAME` trigger this job, whose handler takes the body as `payload`, and the
+        type and the id of the delivery as `event` and `delivery` if it has parameters of these names.
+
+        `style` is "standard" (Standard Webhooks), "github" or "stripe". Without a `secret` one is generated, and its
+        text is in the answer, once; a hook that is there keeps its secrets.
+        """
+        hooks = (await self._runtime.engine()).hooks
+        return await hooks.set(name, job, style=style, secret=secret, enabled=enabled, by=by)
+
+    async def rotate_secret(
+        self, name: str, secret: str | None = None, *, overlap: Any = "24h", by: str = "system"
+    ) -> HookWithSecret:
+        """Add a secret, generated if none is given. Those before it are accepted for `overlap` more."""
+        return await (await self._runtime.engine()).hooks.rotate_secret(name, secret, overlap=overlap, by=by)
+
+    async def remove(self, name: str, *, by: str = "system") -> None:
+        """Delete a hook: its address answers 404 from then on."""
+        await (await self._runtime.engine()).hooks.remove(name, by=by)
 
 
 class AppLocks:

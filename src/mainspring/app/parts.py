@@ -22,6 +22,7 @@ from ..core.backfills.commands import Backfills
 from ..core.backfills.windows import WindowQueries
 from ..core.commands.bulk import Bulk
 from ..core.commands.enqueue import Enqueuer
+from ..core.commands.hooks import Hooks
 from ..core.commands.idempotency import Idempotency
 from ..core.commands.imports import Imports
 from ..core.commands.job_creation import Creation
@@ -118,6 +119,7 @@ class Parts:
             settings.jobs.job_defaults,
         )
         self.templates = Templates(store, self.chance, self.creation)
+        self.hooks = Hooks(store, self.time, self.chance, self.creation, self.job_cache, self.manual_runs)
         self.imports = Imports(store, self.creation, self.steering, self.job_cache, self.chance, settings.timezone)
         self.webhooks = Webhooks(
             store, self.subscriptions, self.hand_over, self.queries, self.chance, emit, mails=False

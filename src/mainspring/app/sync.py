@@ -16,6 +16,7 @@ from .sync_methods import (
     SyncBackfills,
     SyncBulk,
     SyncCalendars,
+    SyncHooks,
     SyncLocks,
     SyncMethods,
     SyncMonitoring,
@@ -48,6 +49,7 @@ class SyncMainspring(SyncMethods):
         self.monitoring = SyncMonitoring(app.monitoring, self._caller)
         self.templates = SyncTemplates(app.templates, self._caller)
         self.tenants = SyncTenants(app.tenants, self._caller)
+        self.hooks = SyncHooks(app.hooks, self._caller)
         self.tokens = SyncTokens(app.tokens, self._caller)
         self.webhooks = SyncWebhooks(app.webhooks, self._caller)
 

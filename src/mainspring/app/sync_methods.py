@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack, overload
 from ..config.settings import SettingsOptions
 from ..core.access.api_tokens import NewToken, TokenView
 from ..core.commands.bulk import BulkResult
+from ..core.commands.hooks import HookView, HookWithSecret
 from ..core.commands.templates import Template
 from ..core.commands.tenant_retries import TenantRun
 from ..core.declaring.options import JobOptions
@@ -22,12 +23,22 @@ from ..core.views.job import JobView
 from ..core.views.records import AuditRecord, Backfill, LockPage, LockView, LogEntry, WorkerView
 from ..core.views.webhooks import NewWebhook, WebhookView
 from ..model.backfill import Windows
+from ..model.values.webhook_signatures import Style
 from ..observe.metrics.alert_rules import SLACK
 from .blocking import Caller
 from .bulk import AppBulk, ExecutionFilters, JobFilters, OnItem
 from .mainspring import Mainspring, R
 from .monitoring import AppMonitoring
-from .namespaces import AppBackfills, AppCalendars, AppLocks, AppTemplates, AppTenants, AppTokens, BackfillOptions
+from .namespaces import (
+    AppBackfills,
+    AppCalendars,
+    AppHooks,
+    AppLocks,
+    AppTemplates,
+    AppTenants,
+    AppTokens,
+    BackfillOptions,
+)
 from .webhooks import AppWebhooks, WebhookChanges, WebhookFields
 
 
@@ -387,6 +398,49 @@ class SyncTenants:
     def retry_failed(self, execution: Execution | str, *, by: str = "system") -> Execution:
         """Run an execution again, only for those of its tenants that did not complete. Returns the new execution."""
         return self._caller.call(self._target.retry_failed(execution, by=by))
+
+
+class SyncHooks:
+    """The methods of `AppHooks`, blocking."""
+
+    def __init__(self, target: AppHooks, caller: Caller) -> None:
+        self._target, self._caller = target, caller
+
+    def all(self) -> list[HookView]:
+        """Every hook, by name; without their secrets."""
+        return self._caller.call(self._target.all())
+
+    def get(self, name: str) -> HookView:
+        """One hook; `HookNotFound` if there is none of this name."""
+        return self._caller.call(self._target.get(name))
+
+    def set(
+        self,
+        name: str,
+        job: str,
+        *,
+        style: Style = "standard",
+        secret: str | None = None,
+        enabled: bool = True,
+        by: str = "system",
+    ) -> HookWithSecret:
+        """Let signed requests to `/hooks/NAME` trigger this job, whose handler takes the body as `payload`, and the
+        type and the id of the delivery as `event` and `delivery` if it has parameters of these names.
+
+        `style` is "standard" (Standard Webhooks), "github" or "stripe". Without a `secret` one is generated, and its
+        text is in the answer, once; a hook that is there keeps its secrets.
+        """
+        return self._caller.call(self._target.set(name, job, style=style, secret=secret, enabled=enabled, by=by))
+
+    def rotate_secret(
+        self, name: str, secret: str | None = None, *, overlap: Any = "24h", by: str = "system"
+    ) -> HookWithSecret:
+        """Add a secret, generated if none is given. Those before it are accepted for `overlap` more."""
+        return self._caller.call(self._target.rotate_secret(name, secret, overlap=overlap, by=by))
+
+    def remove(self, name: str, *, by: str = "system") -> None:
+        """Delete a hook: its address answers 404 from then on."""
+        self._caller.call(self._target.remove(name, by=by))
 
 
 class SyncTokens:

@@ -42,6 +42,9 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     api_allow: Annotated[
         tuple[str, ...], Setting(networks, "networks that may use the HTTP interface at all; none given: every one")
     ] = ()
+    hooks_allow: Annotated[
+        tuple[str, ...], Setting(networks, "networks that may send to `/hooks/*`; none given: those of `api_allow`")
+    ] = ()
     trusted_proxies: Annotated[
         tuple[str, ...],
         Setting(proxies, "networks of proxies whose word on addresses counts, `unix` for a Unix socket"),

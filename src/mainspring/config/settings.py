@@ -73,6 +73,7 @@ class SettingsOptions(TypedDict, total=False):
     api_handler: str | None
     sys_allow: _Names | None
     api_allow: _Names | None
+    hooks_allow: _Names | None
     trusted_proxies: _Names | None
     proxy_header: Literal["x-forwarded-for", "forwarded"] | None
     api_hosts: _Names | None

@@ -175,7 +175,19 @@ class LeaseLost(MainspringError):
 
 
 class WebhookError(MainspringError, ValueError):
-    """A received webhook that cannot be trusted: the message says what is wrong with its headers, time or signature."""
+    """A received webhook that is refused. `reason` is the part of it that is wrong: `header` (missing or malformed),
+    `time`, `signature` or `body`.
+
+    >>> str(WebhookError("header", "the header webhook-id is missing"))
+    'the header webhook-id is missing'
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(reason, message)
+        self.reason, self.message = reason, message
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class StoreError(MainspringError):

@@ -9,6 +9,7 @@ from ..core.access.api_tokens import Tokens
 from ..core.backfills.commands import Backfills
 from ..core.backfills.windows import WindowQueries
 from ..core.commands.bulk import Bulk
+from ..core.commands.hooks import Hooks
 from ..core.commands.idempotency import Idempotency
 from ..core.commands.job_creation import Creation
 from ..core.commands.steering import Steering
@@ -45,6 +46,7 @@ class Engine(Protocol):
     tokens: Tokens
     bulk: Bulk
     templates: Templates
+    hooks: Hooks
     tenants: TenantRuns
     node: Node | None
 

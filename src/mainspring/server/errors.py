@@ -57,6 +57,7 @@ MESSAGES = {
 MOST_DETAILS = 20
 MOST_VALUE = 80
 _NOTHING = object()
+SECRET_FIELDS = frozenset({FIELD, "secret", "url"})
 _BROKE_OFF = "the database failed halfway; details say how far the command came and where to continue"
 _UNAVAILABLE = "the database cannot be reached or is not ready; try again later"
 
@@ -157,9 +158,9 @@ def _detail(field: str, message: str, value: Any, remedy: str = "") -> dict[str,
 
 
 def _given(error: Mapping[str, Any]) -> Any:
-    """The value of the wrong field; none for a missing field or a body that cannot be parsed. The addresses that jobs
-    ping contain secrets and are never repeated."""
-    if FIELD in error["loc"]:
+    """The value of the wrong field; none for a missing field or a body that cannot be parsed. Secrets, and addresses
+    that may contain some, are never repeated."""
+    if SECRET_FIELDS.intersection(map(str, error["loc"])):
         return NOT_SHOWN
     return _NOTHING if error["type"] in ("missing", "json_invalid") else error.get("input", _NOTHING)
 

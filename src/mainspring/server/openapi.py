@@ -118,7 +118,7 @@ def _complete(operation: Document, security: list[Document]) -> None:
         wanted += WITH_BODY
     if operation.get("x-required-role") != "anyone":
         wanted += ALWAYS
-        operation["security"] = security
+        operation["security"] = [] if operation.get("x-required-role") == "signature" else security
     for status in wanted:
         answers.setdefault(str(status), {"description": MEANING[status], "content": _ERROR})
     for answer in answers.values():

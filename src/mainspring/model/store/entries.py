@@ -31,6 +31,8 @@ EntryKind: TypeAlias = Literal[
     "retry",
     "import",
     "webhook",
+    "hook",
+    "delivery",
 ]
 
 

@@ -143,9 +143,9 @@ class _Headers:
     def needed(self, name: str) -> str:
         found = self._found.get(name.lower(), [])
         if len(found) > 1:
-            raise WebhookError(f"the header {name} appears {len(found)} times")
+            raise WebhookError("header", f"the header {name} appears {len(found)} times")
         if not found or not found[0].strip():
-            raise WebhookError(f"the header {name} is missing")
+            raise WebhookError("header", f"the header {name} is missing")
         return found[0].strip()
 
 
@@ -155,7 +155,7 @@ def _standard(body: bytes, headers: _Headers, secrets: Sequence[str | bytes], no
     given = headers.needed("webhook-signature").split()[:MOST_SIGNATURES]
     content = _content(id, seconds, body)
     if not any(_signed_by(secret, content, given) for secret in secrets):
-        raise WebhookError("no signature in the header webhook-signature matches the secret")
+        raise WebhookError("signature", "no signature in the header webhook-signature matches the secret")
     payload = _parsed(body)
     event = payload.get("type") if isinstance(payload, dict) else None
     return Received(id, event if isinstance(event, str) else "", payload)
@@ -177,7 +177,7 @@ def _github(body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now:
     """GitHub signs the body alone: there is no time to check, and the delivery id is not part of what is signed."""
     given = headers.needed("X-Hub-Signature-256")
     if not given.startswith("sha256="):
-        raise WebhookError("the header X-Hub-Signature-256 does not begin with sha256=")
+        raise WebhookError("header", "the header X-Hub-Signature-256 does not begin with sha256=")
     _check_hex([given.removeprefix("sha256=")], secrets, body, "X-Hub-Signature-256")
     return Received(headers.needed("X-GitHub-Delivery"), headers.needed("X-GitHub-Event"), _parsed(body))
 
@@ -187,13 +187,13 @@ def _stripe(body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now:
     seconds = [value for name, _, value in fields if name.strip() == "t"]
     given = [value.strip() for name, _, value in fields if name.strip() == "v1"][:MOST_SIGNATURES]
     if len(seconds) != 1 or not given:
-        raise WebhookError("the header Stripe-Signature does not hold one t= and at least one v1=")
+        raise WebhookError("header", "the header Stripe-Signature does not hold one t= and at least one v1=")
     _check_time("Stripe-Signature t=", seconds[0], now, tolerance)
     _check_hex(given, secrets, seconds[0].encode() + b"." + body, "Stripe-Signature")
     payload = _parsed(body)
     id, event = (payload.get("id"), payload.get("type")) if isinstance(payload, dict) else (None, None)
     if not isinstance(id, str) or not id or not isinstance(event, str):
-        raise WebhookError("the body holds no event: an object with the texts id and type")
+        raise WebhookError("body", "the body holds no event: an object with the texts id and type")
     return Received(id, event, payload)
 
 
@@ -205,17 +205,18 @@ def _check_hex(given: list[str], secrets: Sequence[str | bytes], content: bytes,
     """Hex signatures under secrets that are used as they are written."""
     expected = [_hmac(secret.encode() if isinstance(secret, str) else secret, content).hex() for secret in secrets]
     if not any(hmac.compare_digest(one.encode(), text.lower().encode()) for one in expected for text in given):
-        raise WebhookError(f"no signature in the header {header} matches the secret")
+        raise WebhookError("signature", f"no signature in the header {header} matches the secret")
 
 
 def _check_time(name: str, text: str, now: float, tolerance: float) -> None:
     if not _SECONDS.fullmatch(text):
-        raise WebhookError(f"{name} is not a number of seconds since 1970")
+        raise WebhookError("header", f"{name} is not a number of seconds since 1970")
     age = now - int(text)
     if abs(age) > tolerance:
         raise WebhookError(
+            "time",
             f"{name} is {abs(age):.0f} s in the {'past' if age > 0 else 'future'}; allowed are {tolerance:g} s. "
-            "Compare the clocks of sender and receiver, or the message was replayed"
+            "Compare the clocks of sender and receiver, or the message was replayed",
         )
 
 
@@ -223,7 +224,9 @@ def _parsed(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise WebhookError("the body is signed correctly but is not JSON; send it as application/json") from None
+        raise WebhookError(
+            "body", "the body is signed correctly but is not JSON; send it as application/json"
+        ) from None
 
 
 def _content(id: str, seconds: str, body: bytes) -> bytes:

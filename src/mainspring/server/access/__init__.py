@@ -1,7 +1,7 @@
 """Who may do what over HTTP: addresses, credentials, roles. Routes declare, `Guard` decides."""
 
 from ...model.values.access import Role
-from .dependencies import access_extra, anyone, guard_of, limited_to_sys, needs, required_role, sys_access
+from .dependencies import access_extra, anyone, guard_of, limited_to_sys, needs, required_role, signature, sys_access
 from .guard import Guard
 from .loopback import UVICORN_OPTIONS, may_listen
 from .principals import LOOPBACK, Principal, Refused, covers, may_steer
@@ -22,5 +22,6 @@ __all__ = [
     "may_steer",
     "needs",
     "required_role",
+    "signature",
     "sys_access",
 ]

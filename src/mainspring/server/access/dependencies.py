@@ -1,7 +1,8 @@
 """What routes declare: the role they need, or that anyone may ask.
 
-A route says `Depends(needs(Role.OPERATOR))`, one below `/_sys` also `Depends(sys_access)`, and one for strangers
-`Depends(anyone)`. A route that says none of these is found by `required_role`, which the access matrix fails on.
+A route says `Depends(needs(Role.OPERATOR))`, one below `/_sys` also `Depends(sys_access)`, one for strangers
+`Depends(anyone)`, and the one for incoming hooks, whose signature is their credential, `Depends(signature)`. A route
+that says none of these is found by `required_role`, which the access matrix fails on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...model.values.access import Role
 from .guard import Guard
 from .principals import Principal
 
-Required: TypeAlias = Role | Literal["anyone"]
+Required: TypeAlias = Role | Literal["anyone", "signature"]
 
 _MARK = "mainspring_required_role"
 
@@ -49,6 +50,15 @@ async def anyone(connection: HTTPConnection) -> Principal | None:
 setattr(anyone, _MARK, "anyone")
 
 
+async def signature(connection: HTTPConnection) -> None:
+    """For incoming hooks: whoever signs a request correctly may send it, from the addresses of `hooks_allow`. The route
+    verifies the signature, which it needs the body for."""
+    guard_of(connection).check_hook_address(connection)
+
+
+setattr(signature, _MARK, "signature")
+
+
 async def sys_access(connection: HTTPConnection) -> None:
     """Admit addresses in `sys_allow` only. The role is checked in addition."""
     guard_of(connection).check_sys_address(connection)
@@ -70,7 +80,7 @@ def required_role(route: Any) -> Required | None:
     roles = [mark for mark in found if isinstance(mark, Role)]
     if roles:
         return max(roles, key=lambda role: role.rank)
-    return "anyone" if found else None
+    return found[0] if found else None
 
 
 def limited_to_sys(route: Any) -> bool:

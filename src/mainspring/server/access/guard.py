@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from starlette.requests import HTTPConnection
 
 from ...config.security import SecuritySettings
-from ...model.errors import ConfigurationError, MainspringError
+from ...model.errors import ConfigurationError, MainspringError, WebhookError
 from ...model.time.instants import Micros
 from ...model.values.access import Role
 from .addresses import Client, Networks, client_of
 from .failures import FailedLogins, FailureSource
 from .jwt_verifier import JwtVerifier
 from .loopback import check_browser
-from .principals import LOOPBACK, Principal, Unproven, check_role, forbidden, unauthenticated
+from .principals import LOOPBACK, Principal, Refused, Unproven, check_role, forbidden, unauthenticated
 from .tokens import TokenSource, TokenVerifier
+
+T = TypeVar("T")
 
 LOG = logging.getLogger("mainspring.access")
 
@@ -44,6 +47,7 @@ class Guard:
         self._proxies = Networks(settings.trusted_proxies)
         self._sys, self._all = Networks(settings.sys_allow), Networks(settings.api_allow)
         shared = tokens if isinstance(tokens, FailureSource) else None
+        self._hooks = Networks(settings.hooks_allow or settings.api_allow)
         self._failures = FailedLogins(settings.failed_logins_per_minute, monotonic, shared)
         self._jwt = JwtVerifier(settings, monotonic) if settings.takes_jwt else None
         if settings.api_tokens and tokens is None:
@@ -65,6 +69,10 @@ class Guard:
             return
         raise forbidden("address_not_allowed", "this address is not in sys_allow, the list of those served here")
 
+    def check_hook_address(self, connection: HTTPConnection) -> None:
+        if self._hooks and self.client(connection).address not in self._hooks:
+            raise forbidden("address_not_allowed", "this address is not in hooks_allow, the list of those served here")
+
     def _check_address(self, client: Client) -> None:
         if self._all and client.address not in self._all:
             raise forbidden("address_not_allowed", "this address is not in api_allow, the list of those served")
@@ -77,6 +85,24 @@ class Guard:
         principal = await self._principal(connection, client)
         check_role(principal, needed)
         return principal
+
+    async def admit_delivery(self, connection: HTTPConnection, hook: str, verify: Callable[[], Awaitable[T]]) -> T:
+        """What `verify` returns, if the signature is right. Wrong signatures count like failed logins, but for each
+        hook alone: a sender with an old secret must not shut out others that share its address."""
+        key = f"{self.client(connection).key} for hook {hook}"
+        self._failures.check(key)
+        try:
+            delivery = await verify()
+        except WebhookError as error:
+            if error.reason == "body":
+                raise Refused(400, "invalid_request", str(error)) from None
+            if error.reason in ("signature", "time"):
+                self._failures.add(key)
+                LOG.warning("refused delivery from %s: %s", key, error)
+                await self._failures.share(key)
+            raise Refused(401, "invalid_signature", str(error), {"WWW-Authenticate": "Webhook-Signature"}) from None
+        self._failures.check(key)
+        return delivery
 
     async def still_admits(self, connection: HTTPConnection, needed: Role) -> bool:
         """Whether the principal would still be admitted: a token may be revoked or expire during a long answer.
