@@ -41,6 +41,8 @@ _TEXTS = {
     "to": ["2089-12-31T12:00:00Z", "2090-02-01T12:30:00+00:00"],
     "entries": ["12-25", "2026-04-03", "sat-sun", "2026-12-24/2027-01-02"],
     "expires": ["90d", "1h"],
+    "secret": ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+    "overlap": ["24h", "0"],
     "not_before": ["06:00", "23:59:59"],
 }
 
@@ -117,9 +119,12 @@ def _values(path: str, known: Known) -> dict[str, list[str]]:
         if "/locks" in path
         else known.templates
         if "/templates/{name}" in path
+        else known.hooks
+        if path.startswith("/api/v1/hooks")
         else known.jobs
     )
-    jobs = ["windows"] * 20 + known.jobs if path.endswith("/backfills") else known.jobs
+    apt = ["windows"] if path.endswith("/backfills") else ["hooked"] if "/hooks/{name}" in path else []
+    jobs = apt * 20 + known.jobs
     found = {"id": ids, "ids": ids, "job": jobs, "handler": known.handlers, "name": names, "after": ["windows"]}
     return {**_TEXTS, **found}
 

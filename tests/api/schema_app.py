@@ -43,6 +43,7 @@ class Known(msgspec.Struct):
     calendars: list[str] = []
     tokens: list[str] = []
     templates: list[str] = []
+    hooks: list[str] = []
 
     @property
     def executions(self) -> list[str]:
@@ -70,6 +71,9 @@ def application(mended: asyncio.Event | None = None) -> Mainspring:
 
     @app.job("windows", cron="0 3 * * *", window="yesterday")
     async def windows(ctx: JobContext, region: str = "all") -> None: ...
+
+    @app.job("hooked")
+    async def hooked(payload: Any = None) -> None: ...
 
     app.calendars.declare("holidays", ["12-25"])
     for name in (*SCHEDULED, *PAUSED, *CANCELLED):
@@ -109,6 +113,8 @@ async def fill(app: Mainspring) -> Known:
         known.tokens.append((await app.tokens.create(name, "viewer")).token.id)
     for day in range(1, 9, 2):  # what aimed requests restore
         await app.skip_occurrence("windows", f"2090-01-{day:02}T03:00:00Z")
+    for name in ("github", "billing", "deploys", "alerts"):
+        known.hooks.append((await app.hooks.set(name, "hooked")).hook.name)
     known.jobs = [view.name for view in await app.jobs()]
     return known
 

@@ -56,12 +56,16 @@ READ_BY_CORE = (
     *("after", "not_before", "on_failed_parent"),  # jobs that exist, not after this one; a time of day; both with after
     *("tenant", "tenants"),  # printable, and known to jobs that have them
     "job",  # a backfill is for jobs with windows
+    *("secret", "overlap"),  # keys in base64, a duration
     "cursor",  # goes with sort=name only
     "offset",  # not together with a cursor
     *("hours", "missed", "missed_while_paused", "retry", "non_retryable", "ping"),  # texts in them, and their limits
     *("tenant_concurrency", "tenant_max_attempts", "tenant_retry", "continue_on_failure"),  # for jobs with tenants
 )
 """Fields whose values are texts with a grammar, or belong together in a way that the document has no words for."""
+
+SIGNED = ("POST /hooks/{name}",)
+"""Nobody makes up a signature: such requests are all refused."""
 
 SERVED = InProcess()
 CONFIG = SchemathesisConfig.from_dict(
@@ -71,6 +75,12 @@ CONFIG = SchemathesisConfig.from_dict(
             "positive_data_acceptance": {"expected-statuses": ACCEPTED},
             "negative_data_rejection": {"expected-statuses": REJECTED},
         },
+        "operations": [
+            {
+                "include-name": SIGNED[0],
+                "checks": {"positive_data_acceptance": {"expected-statuses": [*ACCEPTED, "401"]}},
+            }
+        ],
     }
 )
 SCHEMA = schemathesis.openapi.from_dict(application().asgi().openapi(), config=CONFIG)
@@ -110,6 +120,8 @@ def sent() -> Iterator[Counter[str]]:
     assert len(counted) == 1
     assert min(counted.values()) >= EXAMPLES, counted
     [label] = counted
+    if label in SIGNED:
+        return
     if label not in GUARDED:
         try_on(label)
     assert label in GUARDED, f"never did what it is for: {counted}"

@@ -27,7 +27,7 @@ from ..responses import answers
 
 router = APIRouter(tags=["hooks"])
 
-HookName = Annotated[str, Path(max_length=100, description="The hook's name.", examples=["github"])]
+HookName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,100}$", description="The hook's name.", examples=["github"])]
 _ONE = {200: (HookWithSecretJson, "The hook as it is now, with the secret if a new one was generated.")}
 _BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": {}}}}}
 
