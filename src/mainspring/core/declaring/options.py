@@ -610,6 +610,7 @@ _ENTRIES = (
         'where the handler runs: `"process"`, in a child process that can be stopped and measured, or `"thread"`, '
         "for plain functions; coroutines without it run on the event loop",
         Isolation,
+        see=": see [isolation](isolation.md)",
         default="the setting `default_isolation`",
         nullable=True,
         inherited="always",
