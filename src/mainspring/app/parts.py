@@ -96,7 +96,9 @@ class Parts:
         self.queries = Queries(store, self.job_cache, self.time, settings.lease)
         self.enqueuer = Enqueuer(store, registry, self.job_cache, self.time, self.chance, emit, settings.payload_limit)
         self.manual_runs = ManualRuns(store, self.enqueuer, self.job_cache, self.time, self.chance, emit)
-        self.steering = Steering(store, self.manual_runs, self.job_cache, self.queries, self.chance, emit)
+        self.steering = Steering(
+            store, self.manual_runs, self.job_cache, self.queries, self.chance, emit, None, self.hand_over
+        )
         self.tenants = TenantRuns(store, self.manual_runs, self.queries)
         self.windows = WindowQueries(store, self.job_cache, self.calendars)
         self.backfills = Backfills(store, self.enqueuer, self.job_cache, self.windows, self.chance, emit)

@@ -174,7 +174,7 @@ class Store(LockBackend, Protocol):
         """The number of live executions by job id. Jobs without any are absent."""
 
     async def swept(self, limit: int) -> list[Job]:
-        """Jobs marked `sweep`: their live executions still have to be cancelled."""
+        """Jobs marked `sweep`: their live executions still have to be cancelled, or an event about them handed over."""
 
     # --- executions ---------------------------------------------------------------------------------------
     async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:

@@ -7,7 +7,7 @@ row; only where it does not are their executions counted before the write.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -48,6 +48,14 @@ Check: TypeAlias = Callable[[Job], None]
 """Raises an error when the caller may not steer this job."""
 
 
+class JobEvents(Protocol):
+    """Hears of commands before they are written."""
+
+    async def steering(self, before: Job, write: JobWrite) -> JobWrite:
+        """The write, with a mark if somebody outside wants to hear of it."""
+        ...
+
+
 class JobChanged(MainspringError):
     """The job has changed since the caller saw it (`JobView.tag`)."""
 
@@ -69,14 +77,16 @@ class Steering:
         chance: Chance,
         emit: Emit,
         check: Check | None = None,
+        events: JobEvents | None = None,
     ) -> None:
         self._store, self._runs, self._job_cache, self._queries = store, runs, job_cache, queries
-        self._chance, self._emit, self._check = chance, emit, check
+        self._chance, self._emit, self._check, self._events = chance, emit, check, events
 
     def checked(self, check: Check | None) -> Steering:
         """The same for a caller who may not steer every job. `check` sees each job as it is when the command is
         written, and as the command would make it: so nobody gives a job a role that they do not have."""
-        return Steering(self._store, self._runs, self._job_cache, self._queries, self._chance, self._emit, check)
+        parts = (self._store, self._runs, self._job_cache, self._queries, self._chance, self._emit)
+        return Steering(*parts, check, self._events)
 
     # --- jobs ---------------------------------------------------------------------------------------------
     # `seen` is the tag of the job that the caller saw: a job that has changed since is left alone.
@@ -201,6 +211,8 @@ class Steering:
             now = await self._store.now()
             write = decide(job, now, calendars)
             self._may_steer(write.job)
+            if self._events is not None:
+                write = await self._events.steering(job, write)
             if write.job.overrides != job.overrides:
                 await self._prepare_edit(job, write.job, now)
             audit = audit_record(

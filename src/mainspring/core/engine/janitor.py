@@ -20,7 +20,7 @@ from ..dependencies.joins import prune_joins
 from ..dependencies.links import LinkUpkeep
 from ..loops import Emit, Loop, NothingAsked, one_by_one, stop_all
 from ..ports import Clock, Store
-from ..rules import transitions
+from ..rules import job_commands, transitions
 from ..rules.retention import prune_rules, sparing_tenants
 from ..tenants import rosters
 from ..tenants.endings import check_open_parents
@@ -151,9 +151,17 @@ class Janitor:
         await cancel_all(self._store, await self._store.unserved_cancels(BATCH), "cancelled", self._emit)
         patient = await self._store.now() - seconds_to_micros(HEAD_START)
         for job in await self._store.swept(BATCH):
-            if job.cancelled is None or job.cancelled <= patient:
+            if job.cancelled is None:
+                await self._hand_over_pause(job)
+            elif job.cancelled <= patient:
                 await sweep_job(self._store, job, self._emit)
         return self._sweep_interval
+
+    async def _hand_over_pause(self, job: Job) -> None:
+        """The job was paused or resumed, and an endpoint of webhooks wanted to hear of it."""
+        if self._webhooks is not None:
+            await self._webhooks.hand_over.steered(job)
+        await self._store.write_jobs([job_commands.swept(job)])
 
     # --- retention ----------------------------------------------------------------------------------------
     async def _retain(self) -> float:

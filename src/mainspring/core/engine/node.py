@@ -90,7 +90,8 @@ class Node:
             audit_retention=settings.audit_retention,
             webhooks=webhooks,
         )
-        self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe)
+        hand_over = None if webhooks is None else webhooks.hand_over
+        self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe, hand_over)
         self.backfills = BackfillDriver(store, emit)
         runner = Runner(
             time,

@@ -22,6 +22,7 @@ from ..jobs.calendars import Calendars
 from ..loops import Emit, Loop, one_by_one, stop_all
 from ..ports import Clock, Store, Topic
 from ..rules import opening_hours, ticks
+from ..webhooks.hand_over import EventHandOver
 
 FIRST_PAGE, PAGE = 100, 1_000
 """Jobs read at once: few at first, which nearly always is all, and many once there are many."""
@@ -55,8 +56,10 @@ class Scheduler:
         emit: Emit,
         poll_interval: float,
         observe: Callable[[Micros, float], None] = lambda now, asked: None,
+        webhooks: EventHandOver | None = None,
     ) -> None:
         """`observe` gets the store's time, and the monotonic time at which the store was asked."""
+        self._webhooks = webhooks
         self._store, self._clock, self._chance, self._emit, self._observe = store, clock, chance, emit, observe
         self._poll_interval = poll_interval
         self._loop = Loop("scheduler", self.step, emit)
@@ -117,7 +120,10 @@ class Scheduler:
         """The write of each job, and the event to emit if its hours are closed."""
 
         def one(job: Job) -> _Made:
-            return ticks.materialise(job, now, self._chance, calendars), opening_hours.closed_event(job, calendars, now)
+            write = ticks.materialise(job, now, self._chance, calendars)
+            if job.paused is not None and self._webhooks is not None:
+                write = self._webhooks.marked(job, write)
+            return write, opening_hours.closed_event(job, calendars, now)
 
         made = one_by_one("schedule", jobs, one, self._emit)
         readable = {job.id for job, _ in made}
