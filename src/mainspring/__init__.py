@@ -20,7 +20,7 @@ from .core.tenants.context import current_tenant
 from .core.views.events import Event
 from .core.views.execution import Attempt, Execution
 from .core.views.job import JobView
-from .core.views.records import Backfill
+from .core.views.records import Backfill, LogEntry
 from .model.backfill import Windows, WindowStatus
 from .model.calendars.hours import Hours
 from .model.errors import (
@@ -78,6 +78,7 @@ __all__ = [
     "Limit",
     "LockTaken",
     "LockUnavailable",
+    "LogEntry",
     "Mainspring",
     "MainspringError",
     "NonRetryable",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -149,6 +150,14 @@ def test_a_triggered_job_runs_and_shows_result_counters_and_log(served: CommandL
     (line,) = served.json("executions", "logs", done["id"], URL)
     assert (line["level"], line["message"]) == ("INFO", "hello ada")
     assert "hello ada" in served.text("executions", "logs", done["id"], URL, "--follow")
+    follow = ("executions", "logs", done["id"], URL, "-f", "-o", "json")
+    events = [json.loads(text) for text in served.text(*follow).splitlines()]
+    assert [(each["event"], each["data"].get("message")) for each in events] == [("log", "hello ada"), ("end", None)]
+    assert events[0]["data"]["logger"] == "mainspring.job"
+    assert served.json("executions", "logs", done["id"], URL, "--level", "error") == []
+    assert served.json("executions", "logs", done["id"], URL, "--tail", "0") == []
+    [last, _] = served.text(*follow, "-n", "1", "--level", "info").splitlines()
+    assert json.loads(last) == events[0]
 
 
 @pytest.mark.req("OPS-4", "EXE-5")

@@ -111,6 +111,11 @@ async def test_log_lines_and_progress_while_it_runs(nodes: Nodes) -> None:
         assert [(line["number"], line["message"]) for line in logs["items"]] == [(3, "line 2"), (4, "last line")]
         assert logs["next_after"] == 4
         assert (await client.get(f"{path}/logs?limit=1"))["next_after"] == 1
+        warnings = await client.get(f"{path}/logs?level=WARNING&limit=5")
+        assert [(line["number"], line["level"], line["logger"]) for line in warnings["items"]] == [
+            (4, "WARNING", "mainspring.job")
+        ]
+        await client.refused(400, "GET", f"{path}/logs?level=loud")
 
 
 async def _lines(client: Client, path: str) -> bool:

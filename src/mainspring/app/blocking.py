@@ -9,9 +9,9 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..core.loops import inside_event_loop
 
@@ -80,12 +80,32 @@ class Caller:
         else:
             self.call(_exit(manager, None))
 
+    def iterated(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        """An asynchronous generator. Its steps run on the background loop, and block until there is an item."""
+        try:
+            while (item := self.call(_next(items))) is not _NO_MORE:
+                yield cast(T, item)
+        finally:
+            with contextlib.suppress(RuntimeError):  # a step goes on: the caller was interrupted while it waited
+                self.call(_close(items))
+
     def close(self) -> None:
         """End the background thread."""
         with self._lock:
             background, self._background = self._background, None
         if background is not None:
             background.close()
+
+
+_NO_MORE = object()
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T | object:
+    return await anext(items, _NO_MORE)
+
+
+async def _close(items: AsyncGenerator[Any, None]) -> None:
+    await items.aclose()
 
 
 async def _enter(manager: AbstractAsyncContextManager[T]) -> T:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
@@ -20,7 +20,16 @@ from ..core.ports import Clock, Store
 from ..core.views.events import Observer
 from ..core.views.execution import Execution, executions_of, row_of
 from ..core.views.job import JobView
-from ..core.views.records import AuditRecord, Backfill, LogEntry, WorkerView, audit_record, log_entries, worker_view
+from ..core.views.records import (
+    AuditRecord,
+    Backfill,
+    LogEntry,
+    WorkerView,
+    audit_record,
+    log_entries,
+    log_entry,
+    worker_view,
+)
 from ..model.backfill import Windows
 from ..model.triggers import Trigger
 from ..model.values.reading import identifier
@@ -441,9 +450,20 @@ class Mainspring:
         """One execution; `ExecutionNotFound` if there is none of this id."""
         return Execution(await (await self._runtime.engine()).queries.get(execution_id))
 
-    async def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogEntry]]:
-        """The log lines of an execution, numbered; with `after`, only those beyond that number."""
-        return log_entries(await (await self._runtime.engine()).queries.logs(execution_id, after))
+    async def logs(self, execution_id: str, after: int = 0, level: str | None = None) -> list[tuple[int, LogEntry]]:
+        """The log lines of an execution, numbered; with `after`, only those beyond that number; with `level`, only
+        those of this level and above."""
+        return log_entries(await (await self._runtime.engine()).queries.logs(execution_id, after, level))
+
+    async def follow(
+        self, execution: Execution | str, after: int = 0, level: str | None = None
+    ) -> AsyncGenerator[LogEntry | Execution, None]:
+        """What happens to an execution, wherever it runs: its log lines, and the execution itself whenever its state or
+        its progress has changed. The last item is the ended execution. `after` and `level` as in `logs`."""
+        queries = (await self._runtime.engine()).queries
+        async with aclosing(queries.follow(execution, after, level)) as items:
+            async for item in items:
+                yield log_entry(*item) if isinstance(item, tuple) else Execution(item)
 
     @overload
     async def wait(self, execution: Execution[R], timeout: float | None = None) -> Execution[R]: ...

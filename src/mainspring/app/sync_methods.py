@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Unpack, overload
 
@@ -219,9 +219,17 @@ class SyncMethods:
         """One execution; `ExecutionNotFound` if there is none of this id."""
         return self._caller.call(self._target.get(execution_id))
 
-    def logs(self, execution_id: str, after: int = 0) -> list[tuple[int, LogEntry]]:
-        """The log lines of an execution, numbered; with `after`, only those beyond that number."""
-        return self._caller.call(self._target.logs(execution_id, after))
+    def logs(self, execution_id: str, after: int = 0, level: str | None = None) -> list[tuple[int, LogEntry]]:
+        """The log lines of an execution, numbered; with `after`, only those beyond that number; with `level`, only
+        those of this level and above."""
+        return self._caller.call(self._target.logs(execution_id, after, level))
+
+    def follow(
+        self, execution: Execution | str, after: int = 0, level: str | None = None
+    ) -> Iterator[LogEntry | Execution]:
+        """What happens to an execution, wherever it runs: its log lines, and the execution itself whenever its state or
+        its progress has changed. The last item is the ended execution. `after` and `level` as in `logs`."""
+        return self._caller.iterated(self._target.follow(execution, after, level))
 
     @overload
     def wait(self, execution: Execution[R], timeout: float | None = None) -> Execution[R]: ...

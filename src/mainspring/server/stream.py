@@ -1,7 +1,6 @@
 """Live streams of executions: server-sent events.
 
-One watch per execution and process reads the changes, however many clients follow it. It reads when the store announces
-that an execution has ended, and once a second for progress and log lines, which are not announced.
+One watch per execution and process follows it (`Queries.follow`), however many clients there are.
 """
 
 from __future__ import annotations
@@ -9,19 +8,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
 
 from ..core.queries.queries import Queries
-from ..core.render.entities import execution_json, log_json
+from ..core.render.entities import execution_json, execution_live_json, log_json
 from ..core.views.execution import Execution
-from ..core.views.records import log_entries
+from ..core.views.records import log_entries, log_entry
 from ..model.errors import MainspringError
+from ..model.execution import ExecutionRow
+from ..model.store.messages import LogLine
 
-POLL_EVERY = 1.0
 SILENCE = 5.0
 """Seconds without an event after which a comment is sent, so that no proxy closes the stream."""
 ADMITTED_FOR = 3.0
@@ -61,7 +61,6 @@ class Watch:
     def __init__(self, queries: Queries, id: str) -> None:
         self._queries, self.id = queries, id
         self._listeners: set[asyncio.Queue[StreamEvent | None]] = set()
-        self._shown: dict[str, Any] | None = None
         self._lines = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -81,26 +80,25 @@ class Watch:
 
     async def _run(self) -> None:
         try:
-            while self._listeners and not await self._poll():  # a driver may swallow the cancellation
-                with suppress(TimeoutError):
-                    await self._queries.wait(self.id, POLL_EVERY)
+            async with aclosing(self._queries.follow(self.id, self._lines)) as items:
+                async for item in items:
+                    if not self._listeners:  # a driver may swallow the cancellation
+                        return
+                    self._show(item)
         except MainspringError:
-            pass  # the execution or the store is gone: the stream ends, and clients may ask again
+            pass  # the execution is gone: the stream ends, and clients may ask again
         finally:
             self._send(None)
 
-    async def _poll(self) -> bool:
-        execution = Execution(await self._queries.get(self.id))
-        for number, line in log_entries(await self._queries.logs(self.id, self._lines)):
-            self._lines = number
-            self._send(StreamEvent("log", log_json(number, line), number))
-        shown = summary(execution)
-        if shown != self._shown:
-            self._shown = shown
-            self._send(StreamEvent("execution", shown))
+    def _show(self, item: tuple[int, LogLine] | ExecutionRow) -> None:
+        if isinstance(item, tuple):
+            self._lines = item[0]
+            self._send(StreamEvent("log", log_json(self._lines, log_entry(*item)), self._lines))
+            return
+        execution = Execution(item)
+        self._send(StreamEvent("execution", execution_live_json(execution)))
         if execution.state.final:
             self._send(StreamEvent("end", execution_json(execution)))
-        return execution.state.final
 
     def _send(self, event: StreamEvent | None) -> None:
         for queue in list(self._listeners):
@@ -158,7 +156,7 @@ class Streams:
         queue = watch.join()
         try:
             # Read again: changes between the first read and `join` would be missed.
-            shown = StreamEvent("execution", summary(await _read_again(queries, execution)))
+            shown = StreamEvent("execution", execution_live_json(await _read_again(queries, execution)))
             yield shown.text()
             seen = after
             for number, line in log_entries(await queries.logs(execution.id, after)):
@@ -202,13 +200,6 @@ async def _read_again(queries: Queries, execution: Execution) -> Execution:
         return Execution(await queries.get(execution.id))
     except MainspringError:
         return execution  # the watch finds the same, and ends the stream
-
-
-def summary(execution: Execution) -> dict[str, Any]:
-    """The fields that change while it runs."""
-    names = ("id", "job", "status", "attempt", "worker", "started_at", "finished_at", "progress", "counters", "reason")
-    rendered = execution_json(execution)
-    return {name: rendered[name] for name in (*names, "error_message", "cancel_requested_at")}
 
 
 @asynccontextmanager

@@ -139,7 +139,7 @@ def test_a_moment_is_told_in_the_zone_of_the_job_too_where_that_differs() -> Non
 
 
 def test_progress_results_and_counts_in_short() -> None:
-    assert progress_text({"done": 6, "total": 20, "message": "row 6"}) == "6/20 (30%) row 6"
+    assert progress_text({"done": 6, "total": 20, "message": "row 6"}) == "6/20 (30%): row 6"
     assert [progress_text(None), progress_text({"done": 7}), progress_text({"done": 0, "total": 0})] == ["", "7", "0"]
     assert [compact(None), compact({}), compact(0), compact([1])] == ["", "", "0", "[1]"]
     assert compact("x" * 1000).endswith("... (1,002 characters; all of it with -o json)")

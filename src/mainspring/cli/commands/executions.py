@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.commands.bulk import BulkResult, OnItem
-from ...core.render.entities import execution_json, log_json
+from ...core.queries.queries import LEVELS
+from ...core.render.entities import execution_json, execution_live_json, log_json
 from ...core.views.execution import Execution
 from ...core.views.records import LogEntry
 from ...model.execution import State
@@ -20,7 +22,7 @@ from ..many import EXECUTION_FILTER, check_choice, read_filters, run_bulk
 from ..parameters import find_execution
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
 from ..screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable
-from ..screens.output import console, note, progress_text
+from ..screens.output import console, first_line, note, progress_text
 from ..session import ClientSession, client_options, operator
 
 FOLLOW_INTERVAL = 0.5
@@ -77,26 +79,35 @@ def show(session: ClientSession, execution_id: str) -> None:
 
 @executions.command("logs")
 @ID
-@click.option("-f", "--follow", is_flag=True, help="Go on until the execution has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the execution has ended, wherever it runs.")
+@click.option("-n", "--tail", type=click.IntRange(0, 1_000), help="Of the lines there are, only the last so many.")
+@click.option("--level", type=click.Choice(LEVELS, case_sensitive=False), help="Only lines of this level and above.")
 @client_options
-def logs(session: ClientSession, execution_id: str, follow: bool) -> None:
-    """The log lines an execution wrote through its context."""
+def logs(session: ClientSession, execution_id: str, follow: bool, tail: int | None, level: str | None) -> None:
+    """What an execution logged: through its context, `logging` and `warnings`.
+
+    With --follow and -o json, each line is an object with `event` (log, execution or end) and `data`.
+    """
     followed: list[str] = []
 
     async def work(app: Mainspring) -> list[tuple[int, LogEntry]]:
         execution = await find_execution(app, execution_id)
         followed.append(execution.id)
-        if not follow:
-            return await app.logs(execution.id)
-        await warn_if_unclaimable(app, execution)
-        if session.wants_json:
-            await app.wait(execution)
-            return await app.logs(execution.id)
-        return await _follow(app, execution.id)
+        if follow:
+            await warn_if_unclaimable(app, execution)
+        if follow and tail is None:
+            found = []
+        else:
+            found = await app.logs(execution.id, level=level)
+        shown = found if tail is None else found[len(found) - min(tail, len(found)) :]
+        if follow:
+            await _follow(app, execution, shown, found[-1][0] if found else 0, level, session.wants_json)
+        return shown
 
     with leaving(lambda: followed[0] if followed else ""):
         lines = session.call(work)
-    session.show([log_json(*line) for line in lines], lambda: _print_logs(lines, follow))
+    if not follow:
+        session.show([log_json(*line) for line in lines], lambda: _print_logs(lines))
 
 
 @executions.command("cancel")
@@ -174,7 +185,7 @@ async def waited(app: Mainspring, execution: Execution) -> Execution:
             await asyncio.sleep(FOLLOW_INTERVAL)
             execution = await app.get(execution.id)
             progress = execution.progress or {}
-            words = f"{execution.job} {execution.state.value} {progress_text(progress)}"
+            words = f"{execution.job} {execution.state.value} {progress_text(progress, running=True)}"
             bar.update(task, description=words, completed=progress.get("done") or 0, total=progress.get("total"))
     return execution
 
@@ -190,27 +201,52 @@ def leaving(execution_id: Callable[[], str]) -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-async def _follow(app: Mainspring, execution_id: str) -> list[tuple[int, LogEntry]]:
-    """Print lines as they arrive; returns the rest after the end."""
-    seen = 0
-    while True:
-        ended = (await app.get(execution_id)).state.final
-        lines = await app.logs(execution_id, after=seen)
-        if ended:
-            return lines
-        for number, line in lines:
-            seen = number
-            _print_log(line)
-        await asyncio.sleep(FOLLOW_INTERVAL)
+async def _follow(
+    app: Mainspring,
+    execution: Execution,
+    shown: Sequence[tuple[int, LogEntry]],
+    after: int,
+    level: str | None,
+    wants_json: bool,
+) -> None:
+    """Print what happens as it happens: lines to standard output, progress for people to standard error."""
+    show, progress = _echo_event if wants_json else _print_event, ""
+    for _, line in shown:
+        show(line)
+    async for item in app.follow(execution, after, level):
+        if isinstance(item, LogEntry) or wants_json:
+            show(item)
+        elif (words := progress_text(item.progress, item.state is State.RUNNING)) != progress:
+            progress = words
+            note(words)
+        if isinstance(item, Execution) and item.state.final and not wants_json:
+            note(f"{item.state.value}: {first_line(item.error)}" if item.error else item.state.value)
 
 
-def _print_logs(lines: Sequence[tuple[int, LogEntry]], follow: bool) -> None:
+def _echo_event(item: LogEntry | Execution) -> None:
+    """The same events as those of the live stream of the HTTP interface."""
+    if isinstance(item, LogEntry):
+        event, data = "log", log_json(item.number, item)
+    elif item.state.final:
+        event, data = "end", execution_json(item)
+    else:
+        event, data = "execution", execution_live_json(item)
+    click.echo(json.dumps({"event": event, "data": data}, ensure_ascii=False))
+
+
+def _print_event(item: LogEntry | Execution) -> None:
+    if isinstance(item, LogEntry):
+        _print_log(item)
+
+
+def _print_logs(lines: Sequence[tuple[int, LogEntry]]) -> None:
     for _, line in lines:
         _print_log(line)
-    if not lines and not follow:
-        note("No log lines: a handler writes them with ctx.logger.")
+    if not lines:
+        note("No log lines: a handler writes them with ctx.logger or the logging module.")
 
 
 def _print_log(line: LogEntry) -> None:
     local = line.at.astimezone()
-    console().print(f"{local:%Y-%m-%d %H:%M:%S} {line.level:<8} {line.message}", soft_wrap=True)
+    origin = "" if not line.logger or line.logger.partition(".")[0] == "mainspring" else f"{line.logger}: "
+    console().print(f"{local:%Y-%m-%d %H:%M:%S} {line.level:<8} {origin}{line.message}", soft_wrap=True)

@@ -96,7 +96,7 @@ def _created(execution: Execution, at: datetime) -> str:
 
 
 def _progress(execution: Execution) -> str:
-    return progress_text(execution.progress) if execution.state is State.RUNNING else ""
+    return progress_text(execution.progress, running=True) if execution.state is State.RUNNING else ""
 
 
 def _attempt(execution: Execution) -> str:
@@ -140,8 +140,9 @@ def _print_execution(found: Shown) -> None:
             "cancel requested": moment(execution.cancel_requested_at, at) if execution.cancel_requested_at else None,
             "retry of": execution.retry_of,
             "trace": execution.trace_id,
-            "progress": progress_text(execution.progress),
+            "progress": progress_text(execution.progress, running),
             "counters": compact(execution.counters),
+            "lines dropped": f"{execution.logs_dropped:,}" if execution.logs_dropped else None,
             "result": compact(execution.result),
             "metadata": compact(execution.metadata),
             "error": execution.error,

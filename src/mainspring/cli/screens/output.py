@@ -145,14 +145,19 @@ def compact(data: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters; all of it with -o json)"
 
 
-def progress_text(progress: Mapping[str, Any] | None) -> str:
-    """`6/20 (30%) row 6`.
+def progress_text(progress: Mapping[str, Any] | None, running: bool = False) -> str:
+    """How far it is; while it runs, also how fast and how long it will take.
 
-    >>> progress_text({"done": 6, "total": 20, "message": "row 6"})
-    '6/20 (30%) row 6'
+    >>> progress_text({"done": 6, "total": 20, "message": "row 6", "rate": 0.5, "eta_seconds": 28.0}, running=True)
+    '6/20 (30%), 0.5/s, 28s left: row 6'
     """
     if not progress:
         return ""
-    done, total = progress.get("done") or 0, progress.get("total")
-    share = f"{done:g}/{total:g} ({done / total:.0%})" if total else f"{done:g}"
-    return f"{share} {progress.get('message') or ''}".rstrip()
+    done, total, rate, left = (progress.get(name) for name in ("done", "total", "rate", "eta_seconds"))
+    parts = [f"{done or 0:g}/{total:g} ({(done or 0) / total:.0%})" if total else f"{done or 0:g}"]
+    if running and rate is not None:
+        parts.append(f"{rate:g}/s")
+    if running and left is not None:
+        parts.append(f"{rough(left)} left")
+    message = progress.get("message")
+    return ", ".join(parts) + (f": {message}" if message else "")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any, get_args
 
 import msgspec
 
-from ...model.errors import ExecutionNotFound, InvalidValue
+from ...model.errors import ExecutionNotFound, InvalidValue, StoreUnavailable
 from ...model.execution import ExecutionRow, State, TriggeredBy
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.messages import Audit, ExecutionQuery, JobSnapshot, LogLine, WorkerInfo
@@ -17,6 +18,7 @@ from ...model.time.instants import SECOND, Micros, to_micros
 from ...model.values.payload import presentable
 from ...model.values.reading import choice, identifier, instant, is_identifier, whole, words
 from ..jobs.job_cache import JobCache
+from ..loops import FIRST_PAUSE, LONGEST_PAUSE
 from ..ports import Clock, Store, Topic
 from ..rules.opening_hours import has_hours
 from ..views.execution import Execution, row_of
@@ -26,6 +28,9 @@ MAX_PAGE = 1_000
 MAX_OFFSET = 10_000
 MAX_FILTER = 500
 WAIT_POLL = 1.0
+FOLLOW_POLL = 0.5
+"""Seconds: workers store log lines and progress as often."""
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 EXECUTION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LIVE = frozenset(state for state in State if not state.final)
 
@@ -163,9 +168,11 @@ class Queries:
             raise ExecutionNotFound(id)
         return execution
 
-    async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
+    async def logs(self, id: str, after: int = 0, level: str | None = None) -> list[tuple[int, LogLine]]:
+        """The newest lines, oldest first; with `level`, those of this level and above."""
+        least = _least(level)
         await self.get(id)
-        return await self._store.logs(id, after)
+        return [(number, line) for number, line in await self._store.logs(id, after) if is_at_least(line, least)]
 
     async def wait(self, execution: Execution | ExecutionRow | str, timeout: float | None = None) -> ExecutionRow:
         """Wait until an execution has ended; `TimeoutError` if it has not by then."""
@@ -194,11 +201,51 @@ class Queries:
             if left <= 0:
                 words = f"execution {id} of job {seen.job!r} has not ended after {timeout:g} s; it is {seen.state}"
                 raise TimeoutError(words)
+            await _set_within(changed, left)
+
+    async def follow(
+        self, execution: Execution | ExecutionRow | str, after: int = 0, level: str | None = None
+    ) -> AsyncGenerator[tuple[int, LogLine] | ExecutionRow, None]:
+        """The numbered log lines after this one, and the row whenever it has changed, as both appear in the store; the
+        last item is the row of the ended execution.
+
+        A worker stores lines before the ending, and here the row is read before the lines: none is missed. Once it has
+        begun it waits until a store that is away is back.
+        """
+        id, seen, least = id_of(execution), _row(execution), _least(level)
+        changed, shown = asyncio.Event(), None
+        unsubscribe = self._store.listen(lambda topic: changed.set() if topic in (Topic.ENDED, Topic.ANY) else None)
+        try:
+            while True:
+                changed.clear()
+                found, lines = await self._row_and_lines(id, after, patient=shown is not None)
+                seen = found or _not_kept(id, seen)
+                for number, line in lines:
+                    after = number
+                    if is_at_least(line, least):
+                        yield number, line
+                if seen.state.final or (live := _live_fields(seen)) != shown:
+                    yield seen
+                if seen.state.final:
+                    return
+                shown = live
+                await _set_within(changed, FOLLOW_POLL)
+        finally:
+            unsubscribe()
+
+    async def _row_and_lines(
+        self, id: str, after: int, patient: bool
+    ) -> tuple[ExecutionRow | None, list[tuple[int, LogLine]]]:
+        pause = FIRST_PAUSE
+        while True:
             try:
-                async with asyncio.timeout(left):
-                    await changed.wait()
-            except TimeoutError:
-                pass
+                row = await self._store.execution(id)
+                return row, [] if row is None else await self._store.logs(id, after)
+            except StoreUnavailable:
+                if not patient:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
 
     # --- the rest -----------------------------------------------------------------------------------------
     async def now(self) -> Micros:
@@ -247,6 +294,35 @@ def id_of(execution: Any) -> str:
         return execution.id
     remedy = "enqueue gives None when the unique key is taken" if execution is None else ""
     raise InvalidValue("execution", presentable(execution), "an execution, or its id", remedy)
+
+
+def _least(level: str | None) -> int:
+    if level is None:
+        return 0
+    return logging.getLevelNamesMapping()[choice("level", level.upper() if isinstance(level, str) else level, LEVELS)]
+
+
+def is_at_least(line: LogLine, least: int) -> bool:
+    """Whether the level of the line is this one or above. Levels that only its own application has named pass."""
+    if least <= 0:
+        return True
+    name = line.level.removeprefix("Level ")
+    number = int(name) if name.isdecimal() else logging.getLevelNamesMapping().get(name, least)
+    return number >= least
+
+
+def _live_fields(row: ExecutionRow) -> tuple[Any, ...]:
+    """What may change until it ends."""
+    reports = row.progress_json, row.counters_json
+    return (row.state, row.token, row.owner, *reports, row.reason, row.error, row.cancel_requested)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
 
 
 def _row(execution: Execution | ExecutionRow | str) -> ExecutionRow | None:

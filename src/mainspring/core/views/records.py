@@ -16,12 +16,14 @@ from ...model.windows import Window
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """One line of the log of an execution."""
+    """One line of the log of an execution. `logger` is the name of the logger that wrote it; `number` counts the lines
+    of the execution from 1, over all its attempts."""
 
     at: datetime
     level: str
     message: str
     logger: str = ""
+    number: int = 0
 
 
 class LockView(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +86,11 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def log_entries(lines: Iterable[tuple[int, LogLine]]) -> list[tuple[int, LogEntry]]:
-    return [(number, LogEntry(to_datetime(line.at), line.level, line.message, line.logger)) for number, line in lines]
+    return [(number, log_entry(number, line)) for number, line in lines]
+
+
+def log_entry(number: int, line: LogLine) -> LogEntry:
+    return LogEntry(to_datetime(line.at), line.level, line.message, line.logger, number)
 
 
 def lock_view(row: LockRow | HeldKey) -> LockView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 from pydantic import Field
@@ -104,8 +104,12 @@ class TenantPageJson(PageJson):
     counts: Annotated[dict[str, int], Meta(description="How many tenants are in each state.")]
 
 
+Level: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+
 class LogList(QueryFields):
     after: Annotated[int, Field(ge=0, le=2**53, description="Only lines with a greater number.")] = 0
+    level: Annotated[Level | None, Field(description="Only lines of this level and above.")] = None
     limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
 
 

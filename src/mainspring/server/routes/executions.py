@@ -154,9 +154,9 @@ async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotate
     "/{id}/logs", operation_id="get_execution_logs", responses=answers({200: (LogsJson, "Its log lines.")}, 404)
 )
 async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[LogList, Query()]) -> Response:
-    """Its newest 1,000 log lines, oldest first."""
+    """Its newest 1,000 log lines, oldest first. Go on with `after` set to `next_after`."""
     await _found(call, id)
-    lines = log_entries(await call.engine.queries.logs(id, wanted.after))[: wanted.limit]
+    lines = log_entries(await call.engine.queries.logs(id, wanted.after, wanted.level))[: wanted.limit]
     last = lines[-1][0] if lines else wanted.after
     items = [log_json(number, line) for number, line in lines]
     return respond(json({"execution_id": id, "items": items, "next_after": last}))
