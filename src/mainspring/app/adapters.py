@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from ..config.settings import Settings
-from ..core.ports import Clock, LockBackend, Sender, Store
+from ..core.ports import Clock, LockBackend, ProcessPool, Sender, Store
 from ..core.views.events import adapted
 from ..model.errors import ConfigurationError, InvalidValue
 from ..model.store.messages import Audit
 from ..model.time.instants import Micros
 from ..model.values.database_url import parse_url
 from ..model.values.payload import presentable
+
+CHILD = "mainspring.app.child"
+"""The module that a child process runs."""
 
 if TYPE_CHECKING:
     from ..observe.tracing.tracing import Tracing
@@ -98,6 +101,24 @@ def make_store(settings: Settings, clock: Clock) -> Store:
         return MongoStore(url.url)
     known = "use sqlite, postgresql or mongodb"
     raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; {known}")
+
+
+def make_processes(settings: Settings, import_path: str | None, clock: Clock) -> ProcessPool:
+    """The child processes of this worker, for isolated jobs."""
+    from ..processes.frames import Setup
+    from ..processes.pool import ProcessPool
+    from ..processes.rules import PoolSettings
+
+    setup = Setup(import_path or "", sys.path, settings.username, settings.channel, logging.root.level)
+    limits = PoolSettings(
+        most=settings.concurrency,
+        cancel_grace=settings.isolation_cancel_grace,
+        term_grace=settings.isolation_term_grace,
+        recycle_executions=settings.isolation_recycle_executions,
+        recycle_age=settings.isolation_recycle_age,
+        recycle_size=settings.isolation_recycle_size,
+    )
+    return ProcessPool((sys.executable, "-m", CHILD), setup, limits, clock)
 
 
 def make_locks(settings: Settings, store: Store) -> LockBackend:

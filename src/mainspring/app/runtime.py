@@ -32,7 +32,16 @@ from ..observe.metrics.prometheus import page
 from ..observe.metrics.server import MetricsServer
 from ..observe.pings.pings import Pings
 from ..version import VERSION
-from .adapters import SystemClock, database_of, logger_of, make_store, observers_of, provider_of, resources_of
+from .adapters import (
+    SystemClock,
+    database_of,
+    logger_of,
+    make_processes,
+    make_store,
+    observers_of,
+    provider_of,
+    resources_of,
+)
 from .import_path import Origin, check_importable, refuse_while_loading
 from .memory import give_back_memory
 from .parts import Declarations, Parts, node_settings
@@ -258,6 +267,8 @@ class Runtime:
             tracing=parts.tracing,
             logger=self.logger,
             webhooks=parts.node_webhooks(self.settings, self.emit),
+            processes=partial(make_processes, self.settings, self.import_path, parts.time),
+            isolates=any(spec.isolation == "process" for _, spec in declared),
         )
         await node.start()
         return node

@@ -11,7 +11,7 @@ from ..core.declaring.job_specs import JobDefaults
 from ..core.declaring.options import OPTIONS
 from ..model import defaults
 from ..model.policies import Isolation, Retry
-from ..model.values.reading import duration, identifier
+from ..model.values.reading import duration, identifier, size
 from ..model.windows import days_ago
 from .rules import (
     DAY,
@@ -124,6 +124,31 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     payload_limit: Annotated[
         int, Setting(number(1024, 64 * 1024 * 1024), "the largest parameters, in bytes of JSON")
     ] = defaults.PAYLOAD_LIMIT
+
+
+class IsolationSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The child processes of a worker, for jobs with `isolation="process"`."""
+
+    isolation_cancel_grace: Annotated[
+        float,
+        Setting(
+            seconds(0.0, DAY),
+            "how long a handler in a child process gets to stop by itself before SIGTERM interrupts it, in seconds",
+        ),
+    ] = defaults.ISOLATION_CANCEL_GRACE
+    isolation_term_grace: Annotated[
+        float,
+        Setting(seconds(0.0, DAY), "how long it gets from SIGTERM to SIGKILL, in seconds"),
+    ] = defaults.ISOLATION_TERM_GRACE
+    isolation_recycle_executions: Annotated[
+        int, Setting(number(1, 1_000_000_000), "a child process is replaced after so many executions")
+    ] = defaults.ISOLATION_RECYCLE_EXECUTIONS
+    isolation_recycle_age: Annotated[
+        float, Setting(seconds(1.0, 365 * DAY), "a child process is replaced after this time, in seconds")
+    ] = defaults.ISOLATION_RECYCLE_AGE
+    isolation_recycle_size: Annotated[
+        int, Setting(size, "a child process that holds more than this between executions is replaced, in bytes")
+    ] = defaults.ISOLATION_RECYCLE_SIZE
 
 
 class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):

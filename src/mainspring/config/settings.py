@@ -20,6 +20,7 @@ from .sections import (
     ContextSettings,
     EngineSettings,
     HttpSettings,
+    IsolationSettings,
     JobSettings,
     LogSettings,
     MonitoringSettings,
@@ -60,6 +61,11 @@ class SettingsOptions(TypedDict, total=False):
     stop_timeout: _Seconds | None
     stop_reserve: _Seconds | None
     payload_limit: int | None
+    isolation_cancel_grace: _Seconds | None
+    isolation_term_grace: _Seconds | None
+    isolation_recycle_executions: int | None
+    isolation_recycle_age: _Seconds | None
+    isolation_recycle_size: int | str | None
     username: str | None
     channel: str | None
     log_format: Literal["console", "json"] | None
@@ -110,6 +116,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     process: ProcessSettings = ProcessSettings()
     engine: EngineSettings = EngineSettings()
+    isolation: IsolationSettings = IsolationSettings()
     context: ContextSettings = ContextSettings()
     logs: LogSettings = LogSettings()
     redis: RedisSettings = RedisSettings()

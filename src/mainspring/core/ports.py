@@ -426,6 +426,9 @@ class IsolatedAttempt(Protocol):
     def execution(self) -> ExecutionRow: ...
 
     @property
+    def worker(self) -> str: ...
+
+    @property
     def started(self) -> Micros: ...
 
     @property

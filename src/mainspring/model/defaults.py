@@ -21,6 +21,14 @@ STOP_RESERVE: Final = 5.0
 USERNAME: Final = "scheduled"
 """`ctx.username` of an execution that no user asked for."""
 
+# --- the child processes of a worker --------------------------------------------------------------------------
+ISOLATION_CANCEL_GRACE: Final = 2.0
+ISOLATION_TERM_GRACE: Final = 2.0
+ISOLATION_RECYCLE_EXECUTIONS: Final = 1_000
+ISOLATION_RECYCLE_AGE: Final = 3_600.0
+ISOLATION_RECYCLE_SIZE: Final = 512 * 1024 * 1024
+"""Bytes."""
+
 # --- payloads -------------------------------------------------------------------------------------------------
 PAYLOAD_LIMIT: Final = 262_144
 """Bytes of JSON: the largest parameters of an execution, and its largest result."""

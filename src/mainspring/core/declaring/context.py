@@ -358,8 +358,12 @@ class RunningContext(JobContext):
 
     def note(self, level: int, message: str) -> None:
         """Add a line to the execution's own log."""
+        self.keep_line(level, message, OWN_LOGGER)
+
+    def keep_line(self, level: int, message: str, logger: str) -> None:
+        """Add a line to the execution's own log, if its bounds allow."""
         if self._execution_log.admits():
-            self._execution_log.add(level, message, OWN_LOGGER)
+            self._execution_log.add(level, message, logger)
 
     @property
     def own_metadata(self) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from ...model.values.ids import Chance, random_id
 from ..backfills.driver import BackfillDriver
 from ..declaring.registry import Registry
 from ..loops import Emit, Outage
-from ..ports import Store, Topic, Tracing
+from ..ports import ProcessPool, Store, Topic, Tracing
 from ..store_clock import StoreClock
 from ..tenants.fan_out import FanOuts
 from ..webhooks import node_part
@@ -74,7 +74,10 @@ class Node:
         heartbeat: HeartbeatMaker = HeartbeatThread,
         send: Callable[[HeartbeatRequest], Any] | None = None,
         webhooks: NodeWebhooks | None = None,
+        processes: Callable[[], ProcessPool] | None = None,
+        isolates: bool = False,
     ) -> None:
+        """`processes` makes the child processes of isolated jobs; with `isolates`, the first begins with the node."""
         self._store, self._settings, self._emit, self._time = store, settings, emit, time
         self._threads = ThreadPool(settings.concurrency)
         self.leases = Leases(_info(settings, registry, declares, time, chance), settings.lease)
@@ -93,7 +96,7 @@ class Node:
         hand_over = None if webhooks is None else webhooks.hand_over
         self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe, hand_over)
         self.backfills = BackfillDriver(store, emit)
-        runner = Runner(
+        self._runner = runner = Runner(
             time,
             self._threads,
             self.id,
@@ -102,8 +105,10 @@ class Node:
             emit=emit,
             resources=resources or {},
             logger=logger,
+            processes=processes,
             **settings.identity,
         )
+        self._isolates = isolates
         shared = (time, chance, emit, self.janitor)
         self.worker = Worker(store, registry, runner, self.leases, _worker_settings(settings), *shared)
         self._deliveries: Worker | None = None
@@ -135,10 +140,15 @@ class Node:
         self._heartbeat.start()
         try:
             await self._until_known()
+            await self._start_processes()
             self._start_roles()
         except BaseException:
             await self.stop(0)
             raise
+
+    async def _start_processes(self) -> None:
+        if self._isolates and "worker" in self._settings.roles and self._runner.processes is not None:
+            await self._runner.processes.start()
 
     def _start_roles(self) -> None:
         if self._webhooks is not None:
@@ -207,6 +217,7 @@ class Node:
     async def _leave(self, timeout: float) -> None:
         await asyncio.gather(self.janitor.stop(timeout), self._heartbeat.stop(timeout))
         self._threads.close()
+        await self._runner.close()
         try:
             async with asyncio.timeout(timeout):
                 await self._store.remove_worker(self.id)

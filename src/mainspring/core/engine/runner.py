@@ -131,6 +131,10 @@ class _InProcess:
         return self._run.execution
 
     @property
+    def worker(self) -> str:
+        return self._runner.worker
+
+    @property
     def started(self) -> Micros:
         return self._run.started
 
@@ -182,7 +186,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._threads = threads
-        self._worker = worker
+        self.worker = worker
         self._outcomes = Outcomes(clock, worker)
         self._for_contexts = (clock, resources, username, channel, logger)
         self._home = contextvars.copy_context()  # endings run in this context, not in what a handler left behind
@@ -209,7 +213,7 @@ class Runner:
         """Start the attempt. `done` gets its outcome later, or None when the handler was stopped before its first
         step."""
         if self._tracing is not None:
-            run.trace = self._tracing.begin(run.execution, self._worker)
+            run.trace = self._tracing.begin(run.execution, self.worker)
         execution = run.execution
         run.limit = execution.time_limit(run.started)
         if run.limit == 0.0:  # its run_timeout was up before it began
@@ -330,7 +334,7 @@ class Runner:
     def process_begins(self, run: Run, done: Done) -> bool:
         """A child is free: False if the handler must not begin any more."""
         if run.stopped is not None or self._is_late(run):
-            self._leave_out(run, done)
+            self._loop.call_soon(self._leave_out, run, done)
             return False
         run.entered = True
         if run.limit is not None:

@@ -1,0 +1,377 @@
+"""The child's side: import the application once, then run one handler after another until the worker is gone.
+
+The main thread runs the handlers, so that signals reach them. A second thread listens to the worker: it passes attempts
+on to the main thread, asks a handler to stop, sends its reports, and ends the process when the worker is gone.
+
+A handler that was interrupted by a signal may have been anywhere, so the child is replaced afterwards. One that stopped
+when it was asked to leaves a child that can be used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import ctypes
+import logging
+import os
+import queue
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
+from functools import partial
+from types import FrameType
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+
+from ..core.declaring.context import RunningContext, current_context
+from ..core.declaring.registry import Registry
+from ..core.engine.descriptions import describe_error, describe_traceback
+from ..core.engine.log_capture import start_capture
+from ..core.engine.outcomes import DESCRIBING, Attempt, CpuLimitExceeded, Outcomes, finished, is_plain_ending
+from ..core.tenants.context import handler_call
+from ..model.execution import ExecutionRow, Outcome
+from ..model.time.instants import SECOND, Micros
+from ..model.values.reading import duration_text
+from .child_output import ChildOutput
+from .frames import CHUNK, Cancel, FromChild, Leave, Ready, Refused, Report, Result, Setup, Start, encode, from_worker
+from .resources import Peak, megabytes, own_cpu, resident
+from .rules import CHANNEL_LOST
+
+FLUSH_EVERY = 0.25
+BEAT_EVERY = 1.0
+"""Seconds between the reports of a handler, and between those of one that has nothing to report."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Application(NamedTuple):
+    """What a child needs of the application that it has imported."""
+
+    registry: Registry
+    resources: AbstractAsyncContextManager[Mapping[str, Any]]
+    """Entered once, around all attempts."""
+    logger: logging.Logger | None
+
+
+Load = Callable[[str], Application]
+
+
+class WorkersClock:
+    """The store's time, as the worker knows it."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def __init__(self) -> None:
+        self.offset = time.time_ns() // 1000 - round(time.monotonic() * SECOND)
+
+    def now(self) -> Micros:
+        return self.offset + round(time.monotonic() * SECOND)
+
+
+class _Job(NamedTuple):
+    start: Start
+    attempt: Attempt
+
+
+def serve(channel: int, parent: int, load: Load) -> NoReturn:
+    """The whole life of a child. `channel` is the descriptor of its end of the socket pair."""
+    _die_with(parent)
+    connection = socket.socket(fileno=channel)
+    os.set_inheritable(channel, False)
+    os.register_at_fork(after_in_child=connection.close)  # what a handler forks must not keep the channel open
+    Child(connection).serve(load)
+
+
+def _die_with(parent: int) -> None:
+    """On Linux, the kernel kills this process when the thread that started it ends. Other systems have no such thing:
+    there the end of the channel does it, unless a handler holds the interpreter's lock for good."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before that
+        os._exit(1)
+
+
+class Child:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._pid = connection, os.getpid()
+        self._decoder = from_worker()
+        self._clock = WorkersClock()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._sending = threading.Lock()
+        self._current: _Job | None = None
+        self._last_beat = 0.0
+        self._interruptible = self._interrupted = False
+        self._loop_runner = asyncio.Runner()
+        self._cleanup = AsyncExitStack()
+        self._task: asyncio.Task[Any] | None = None
+        self._peak = Peak()
+        self._output = ChildOutput()
+        self._setup: Setup
+        self._application: Application
+        self._resources: Mapping[str, Any] = {}
+
+    # --- beginning ----------------------------------------------------------------------------------------
+    def serve(self, load: Load) -> NoReturn:
+        for number, action in ((signal.SIGTERM, self._on_term), (signal.SIGXCPU, self._on_cpu_limit)):
+            signal.signal(number, action)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._setup = self._first_message()
+        sys.path[:] = self._setup.python_path
+        self._output.begin(self._setup.log_level)
+        try:
+            self._application = application = load(self._setup.import_path)
+            self._resources = self._loop_runner.run(self._cleanup.enter_async_context(application.resources))
+        except BaseException as error:
+            self._send(Refused(describe_error(error), describe_traceback(error)))
+            self._leave(1)
+        self._output.take_over()
+        start_capture(self)
+        self._send(Ready(own_cpu(), resident()))
+        threading.Thread(target=self._listen, name="mainspring-channel", daemon=True).start()
+        while (job := self._jobs.get()) is not None:
+            self._run(job)
+        self._loop_runner.run(self._cleanup.aclose())
+        self._loop_runner.close()
+        sys.exit(0)
+
+    def _first_message(self) -> Setup:
+        while data := self._connection.recv(CHUNK):
+            for message in self._decoder.feed(data):
+                assert isinstance(message, Setup)
+                return message
+        self._leave(1)
+
+    # --- the thread that listens to the worker ------------------------------------------------------------
+    def _listen(self) -> None:
+        """When the worker is gone, end with everything that the handlers have started."""
+        try:
+            self._exchange()
+        except OSError:
+            os._exit(CHANNEL_LOST)
+        finally:
+            os.killpg(0, signal.SIGKILL)
+
+    def _exchange(self) -> None:
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        while True:
+            if poll.poll(None if self._current is None else FLUSH_EVERY * 1000):
+                data = self._connection.recv(CHUNK)
+                if not data:
+                    return
+                for message in self._decoder.feed(data):
+                    self._receive(message)
+            else:
+                self._flush()
+
+    def _receive(self, message: Any) -> None:
+        if isinstance(message, Start):
+            self._current = job = _Job(message, self._attempt(message))
+            self._last_beat = time.monotonic()
+            self._jobs.put(job)
+        elif isinstance(message, Cancel):
+            self._cancel(message)
+        elif isinstance(message, Leave):
+            self._jobs.put(None)
+
+    def _attempt(self, start: Start) -> Attempt:
+        self._clock.offset = start.offset
+        setup, logger = self._setup, self._application.logger
+        context = RunningContext(start.execution, self._clock, self._resources, setup.username, setup.channel, logger)
+        attempt = Attempt(start.execution, context, start.started, start.began)
+        attempt.limit = start.limit
+        return attempt
+
+    def _cancel(self, message: Cancel) -> None:
+        job = self._current
+        if job is None or job.start.number != message.number:
+            return  # its result is on the way
+        attempt = job.attempt
+        if message.kind == "cancelled":
+            asked: dict[str, Any] = {"cancel_requested": self._clock.now(), "cancel_reason": message.reason}
+            attempt.execution = msgspec.structs.replace(attempt.execution, **asked)
+        attempt.stopped = message.kind
+        attempt.context.cancel(message.reason)
+        task = self._task
+        if task is not None:
+            with suppress(RuntimeError):
+                task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def _flush(self) -> None:
+        with self._sending:
+            job = self._current
+            if job is None:
+                return
+            report, now = self._report(job), time.monotonic()
+            if report is None and now - self._last_beat >= BEAT_EVERY:
+                report = Report(job.start.number)
+            if report is not None:
+                self._last_beat = now
+                report.size, report.cpu = resident(), own_cpu()
+                self._connection.sendall(encode(report))
+
+    def _report(self, job: _Job, last: bool = False) -> Report | None:
+        drained, records = job.attempt.context.drain(last), self._output.drain()
+        if drained is None and not records:
+            return None
+        progress, counters, lines = drained or (None, None, ())
+        return Report(job.start.number, progress, counters, lines, records)
+
+    def _send(self, message: FromChild) -> None:
+        with self._sending:
+            self._connection.sendall(encode(message))
+
+    def _leave(self, code: int) -> NoReturn:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+    # --- the main thread ----------------------------------------------------------------------------------
+    def _run(self, job: _Job) -> None:
+        attempt = job.attempt
+        self._interrupted = False
+        self._output.attempt = attempt
+        self._peak.begin()
+        cpu = own_cpu()
+        with _limits(attempt.execution):
+            value, error = contextvars.copy_context().run(self._call, job)
+        if os.getpid() != self._pid:
+            os._exit(0)  # a process that the handler forked, and that has returned from the handler
+        attempt.ended = time.monotonic()
+        cpu_ms = (own_cpu() - cpu) * 1000
+        self._output.end_line()
+        outcome, described = self._describe(job, value, error, cpu_ms)
+        peak = megabytes(self._peak.read())
+        outcome = msgspec.structs.replace(outcome, cpu_ms=cpu_ms, memory_mb=peak)
+        del value, error
+        with self._sending:
+            report = self._report(job, last=True) or Report(job.start.number)
+            report.size, report.cpu = resident(), own_cpu()
+            self._current = self._output.attempt = None
+            self._connection.sendall(encode(Result(report, outcome, described and not self._interrupted)))
+
+    def _call(self, job: _Job) -> tuple[Any, BaseException | None]:
+        """Never raises. A signal may interrupt the handler from its first step to its last."""
+        start, attempt = job
+        try:
+            current_context.set(attempt.context)
+            _continue_trace(start.trace)
+            attempt.context.check()
+            registry = self._application.registry
+            handler = registry.get(attempt.execution.handler)
+            call = handler_call(handler, attempt.context, attempt.execution, partial(_tenant_context, registry))
+            attempt.entered = True
+            try:
+                self._interruptible = True
+                return finished(self._await(call, attempt) if handler.is_async else call()), None
+            finally:
+                self._interruptible = False
+        except BaseException as error:
+            return None, error
+
+    def _await(self, call: Callable[[], Any], attempt: Attempt) -> Any:
+        """On an event loop that this child keeps, so that clients made in one attempt work in the next."""
+        try:
+            return self._loop_runner.run(self._awaited(call, attempt), context=contextvars.copy_context())
+        finally:
+            self._task = None
+
+    async def _awaited(self, call: Callable[[], Any], attempt: Attempt) -> Any:
+        self._task = asyncio.current_task()
+        attempt.context.check()  # asked to stop before there was a task to cancel
+        try:
+            return await call()
+        except (SystemExit, KeyboardInterrupt) as error:  # a task that raises these ends the event loop
+            return _Raised(error)
+
+    def _describe(self, job: _Job, value: Any, error: BaseException | None, cpu_ms: float) -> tuple[Outcome, bool]:
+        """The outcome, and whether the application's own code had an end."""
+        attempt, outcomes = job.attempt, Outcomes(self._clock, job.start.worker)
+        if type(value) is _Raised:
+            value, error = None, value.error
+        quick = outcomes.quick(attempt, value, cpu_ms) if error is None else None
+        if quick is not None:
+            return quick, True
+        if is_plain_ending(attempt, value, error):
+            return outcomes.of(attempt, value, error, cpu_ms), True
+        described: list[Outcome] = []
+        thread = threading.Thread(
+            target=lambda: described.append(outcomes.of(attempt, value, error, cpu_ms)), daemon=True
+        )
+        thread.start()
+        thread.join(DESCRIBING)
+        if described:
+            return described[0], True
+        return outcomes.undescribed(attempt, value, error, f"that took more than {DESCRIBING:g} s"), False
+
+    # --- signals ------------------------------------------------------------------------------------------
+    def _on_term(self, number: int, frame: FrameType | None) -> None:
+        """The worker insists. A signal that comes after the attempt it was meant for changes nothing."""
+        job = self._current
+        if job is not None and job.attempt.stopped is not None and self._may_interrupt():
+            job.attempt.context.check()  # raises
+
+    def _on_cpu_limit(self, number: int, frame: FrameType | None) -> None:
+        job = self._current
+        limit = None if job is None else job.attempt.execution.rules.max_cpu
+        if limit is not None and self._may_interrupt():
+            raise CpuLimitExceeded(f"the handler has used its max_cpu of {duration_text(limit)}")
+
+    def _may_interrupt(self) -> bool:
+        """Whether to raise an exception in the handler now; once for each attempt."""
+        if not self._interruptible or self._interrupted or os.getpid() != self._pid:
+            return False
+        self._interrupted = True
+        return True
+
+
+class _Raised(NamedTuple):
+    error: BaseException
+
+
+def _tenant_context(registry: Registry, execution: ExecutionRow) -> Callable[..., Any] | None:
+    return registry.context_of(execution.job, execution.handler)
+
+
+@contextmanager
+def _limits(execution: ExecutionRow) -> Iterator[None]:
+    """The limits that the kernel watches over. It counts processor time in whole seconds; the worker is more exact."""
+    rules = execution.rules
+    limits: dict[int, int] = {}
+    if rules.max_cpu is not None:
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        limits[resource.RLIMIT_CPU] = int(own.ru_utime + own.ru_stime + rules.max_cpu) + 1
+    if rules.max_address_space is not None:
+        limits[resource.RLIMIT_AS] = rules.max_address_space
+    if not limits:
+        yield
+        return
+    before = {kind: resource.getrlimit(kind) for kind in limits}
+    for kind, limit in limits.items():
+        soft, hard = before[kind]
+        allowed = [each for each in (soft, hard, limit) if each != resource.RLIM_INFINITY]
+        resource.setrlimit(kind, (min(allowed), hard))
+    try:
+        yield
+    finally:
+        for kind, both in before.items():
+            resource.setrlimit(kind, both)
+
+
+def _continue_trace(headers: dict[str, str]) -> None:
+    """Spans of the handler become children of the worker's span. Called in the handler's own context."""
+    if not headers:
+        return
+    with suppress(ImportError):
+        from opentelemetry import context
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        context.attach(TraceContextTextMapPropagator().extract(headers, context.Context()))
