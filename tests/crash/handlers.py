@@ -18,9 +18,12 @@ from typing import Any
 from mainspring import Execution, JobContext, Limit, Mainspring, Retry, State
 from mainspring.core.ports import Store
 from mainspring.core.views.execution import row_of
+from mainspring.core.webhooks.hand_over import SYSTEM_JOB
 from mainspring.model.errors import StoreError
 from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.messages import (
+    Added,
+    Audit,
     Change,
     ClaimRequest,
     Exchanged,
@@ -106,6 +109,18 @@ class WitnessedStore:
             self._ledger.write("holding", write="follow-ups")
             await until(lambda: not self._held("follow-ups"), FOR_EVER)
         return marked
+
+    async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
+        if any(each.job == SYSTEM_JOB for each in executions) and self._held("deliveries"):
+            self._ledger.write("holding", write="deliveries")
+            await until(lambda: not self._held("deliveries"), FOR_EVER)
+        return await self._store.add(executions, audit)
+
+    async def todo_done(self, ids: Sequence[str]) -> None:
+        if self._held("marks"):
+            self._ledger.write("holding", write="marks")
+            await until(lambda: not self._held("marks"), FOR_EVER)
+        await self._store.todo_done(ids)
 
     def _refused(self, write: str, id: str, token: int) -> None:
         self._ledger.write("refused", write=write, id=id, token=token)
@@ -234,6 +249,8 @@ def hold(folder: Path, what: str) -> Path:
     beats-fail        every beat fails
     rescues           a janitor that has seen a lease run out waits before it acts
     follow-ups        a janitor that has seen a mark waits before it acts
+    deliveries        a process that hands over events waits before it adds their deliveries
+    marks             a janitor that has done its follow-ups waits before it clears their marks
     """
     return folder / f"hold-{what}"
 

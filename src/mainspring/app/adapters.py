@@ -13,6 +13,7 @@ from urllib.parse import quote
 from ..config.settings import Settings
 from ..core.ports import Clock, LockBackend, ProcessPool, Sender, Store
 from ..core.views.events import adapted
+from ..core.webhooks.delivering import Mailer
 from ..model.errors import ConfigurationError, InvalidValue
 from ..model.store.messages import Audit
 from ..model.time.instants import Micros
@@ -165,6 +166,15 @@ def make_sender(settings: Settings) -> Sender:
     from ..observe.outgoing.http import OutgoingHttp
 
     return OutgoingHttp(settings.private_urls)
+
+
+def make_mailer(settings: Settings) -> Mailer | None:
+    """Sends e-mails, if the settings name a server."""
+    if settings.smtp_url is None:
+        return None
+    from ..observe.outgoing.mail import SmtpMailer
+
+    return SmtpMailer(settings.smtp_url)
 
 
 def make_tracing(settings: Settings, provider: Any = None) -> Tracing | None:

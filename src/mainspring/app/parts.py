@@ -58,7 +58,7 @@ from ..model.store.messages import Audit, WorkerInfo
 from ..model.values.database_url import without_password
 from ..model.values.ids import random_id
 from ..version import VERSION
-from .adapters import announcing, check_redis, make_locks, make_sender, make_tracing, make_wakeups, traced
+from .adapters import announcing, check_redis, make_locks, make_mailer, make_sender, make_tracing, make_wakeups, traced
 from .start_wait import StartWait
 
 if TYPE_CHECKING:
@@ -124,7 +124,13 @@ class Parts:
         self.hooks = Hooks(store, self.time, self.chance, self.creation, self.job_cache, self.manual_runs)
         self.imports = Imports(store, self.creation, self.steering, self.job_cache, self.chance, settings.timezone)
         self.webhooks = Webhooks(
-            store, self.subscriptions, self.hand_over, self.queries, self.chance, emit, mails=False
+            store,
+            self.subscriptions,
+            self.hand_over,
+            self.queries,
+            self.chance,
+            emit,
+            mails=settings.smtp_url is not None,
         )
         self.bulk = Bulk(self.steering, self.queries, self.job_lists)
         self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
@@ -207,7 +213,9 @@ class Parts:
 
     def node_webhooks(self, settings: Settings, emit: Emit) -> NodeWebhooks:
         """For a node with these settings."""
-        deliverer = Deliverer(self.store, self.hand_over, make_sender(settings), None, self.chance, emit)
+        deliverer = Deliverer(
+            self.store, self.hand_over, make_sender(settings), make_mailer(settings), self.chance, emit
+        )
         return NodeWebhooks(self.subscriptions, self.hand_over, deliverer.handler())
 
     def outside(self) -> AbstractContextManager[None]:

@@ -27,6 +27,7 @@ from .rules import (
     queue_names,
     redis_server,
     seconds,
+    smtp_server,
     switch,
     switch_or_auto,
     text,
@@ -220,8 +221,16 @@ class MonitoringSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     metrics_jobs: Annotated[int, Setting(number(1, 100_000), "how many jobs have metrics of their own")] = 1_000
     private_urls: Annotated[
-        bool, Setting(switch, "true: addresses that jobs ping may lead to this machine or a private network")
+        bool, Setting(switch, "true: addresses of pings and webhooks may lead to this machine or a private network")
     ] = False
+    smtp_url: Annotated[
+        str | None,
+        Setting(
+            smtp_server,
+            "the server for webhooks of the format `email`, if one is used: `smtp://user@host:587?from=jobs@example.com`",
+            secret=True,
+        ),
+    ] = None
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True):

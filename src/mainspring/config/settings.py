@@ -98,6 +98,7 @@ class SettingsOptions(TypedDict, total=False):
     metrics_port: int | None
     metrics_jobs: int | None
     private_urls: bool | None
+    smtp_url: str | None
     retry_max_attempts: int | None
     retry_policy: Retry | str | Mapping[str, Any] | None
     run_timeout: _Seconds | None

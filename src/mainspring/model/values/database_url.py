@@ -69,6 +69,18 @@ def redis_url(url: Any, field: str = "redis_url") -> str:
     return url
 
 
+def smtp_url(url: Any, field: str = "smtp_url") -> str:
+    """Check the address of a mail server.
+
+    >>> smtp_url("smtp://localhost:2525?from=jobs@example.com")
+    'smtp://localhost:2525?from=jobs@example.com'
+    """
+    if not isinstance(url, str) or not url.startswith(("smtp://", "smtps://")) or not url.partition("://")[2]:
+        raise _refused(field, url, "smtp://user:password@host:587?from=jobs@example.com, or smtps:// for TLS")
+    _check_port(field, url)
+    return url
+
+
 def without_password(url: str) -> str:
     """The address with its password replaced, wherever it stands.
 
