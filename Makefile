@@ -16,6 +16,7 @@
 #   make bench-quick           the same in two minutes: fewer of them, fewer jobs, one round; the page stays as it is
 #   make bench-api [ARGS="--quick --store sqlite"]  how quickly the HTTP interface answers beside 100 jobs, and beside
 #                              100,000 jobs with 1,000,000 executions
+#   make bench-logs [ARGS="--rounds 5"]  how much a handler that writes 100,000 log lines slows its neighbours
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
@@ -38,7 +39,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test check demo lint types contracts format requirements safeguards clean \
-        unit typing time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api
+        unit typing time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-logs
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -138,6 +139,9 @@ bench-quick: $(INSTALLED)
 
 bench-api: $(INSTALLED)
 	@$(RUN) -m benchmarks.api $(ARGS)
+
+bench-logs: $(INSTALLED)
+	@$(RUN) -m benchmarks.log_flood $(ARGS)
 
 simulate: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/simulation $(ARGS)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+import time
+from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from ...model.store.messages import LogLine
 from ...model.values.payload import safe_json, safe_text
+from ..loops import inside_event_loop
 from ..ports import Clock
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ LINES_PER_SECOND = 50
 BYTES_PER_SECOND = 65_536
 PAUSE = 1.0
 """Seconds in which nothing is kept once the room is used up."""
+YIELD_EVERY = 32
+"""Dropped lines after which a thread makes way for others. A thread that only logs would keep the interpreter for 5 ms
+at a time, and so delay every step of its neighbours; the event loop has nobody to make way for."""
 MAX_LINE_LENGTH = 4_096
 MAX_LOGGER_LENGTH = 200
 OWN_LOGGER = "mainspring"
@@ -47,6 +51,7 @@ class ExecutionLog:
         "_lines",
         "_lines_left",
         "_lock",
+        "_monotonic",
         "_paused_until",
         "_refilled",
         "_reported",
@@ -55,12 +60,12 @@ class ExecutionLog:
     )
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self._clock, self._monotonic = clock, clock.monotonic
         self._lock = threading.Lock()
         self._lines: list[LogLine] = []
         self._bytes_waiting = 0
         self._lines_left, self._bytes_left = float(BURST_LINES), float(BURST_BYTES)
-        self._refilled = clock.monotonic()
+        self._refilled = self._monotonic()
         self._paused_until: float | None = None
         self.dropped = 0
         """Lines of this attempt that were not kept."""
@@ -70,14 +75,25 @@ class ExecutionLog:
 
     def admits(self) -> bool:
         """Whether there is room for a line; if not, the line is counted. Ask before formatting it."""
+        return not self.refuses() and (self._paused_until is None or self._resumes())
+
+    def refuses(self) -> bool:
+        """The quick part of `admits`, for lines of a flood."""
+        until = self._paused_until
+        if until is None or self._monotonic() >= until:
+            return False
         with self._lock:
-            if self._paused_until is None:
+            self.dropped += 1
+        if not self.dropped % YIELD_EVERY and not inside_event_loop():
+            time.sleep(0)
+        return True
+
+    def _resumes(self) -> bool:
+        with self._lock:
+            if self._resume(self._monotonic()):
                 return True
-            now = self._clock.monotonic()
-            if now < self._paused_until or not self._resume(now):
-                self.dropped += 1
-                return False
-            return True
+            self.dropped += 1
+            return False
 
     def add(self, level: int, message: str, logger: str) -> None:
         line = LogLine(
@@ -88,7 +104,7 @@ class ExecutionLog:
         )
         with self._lock:
             self._append(line)
-            if not self._has_room(now := self._clock.monotonic()):
+            if not self._has_room(now := self._monotonic()):
                 self._paused_until = now + PAUSE
 
     @property
@@ -99,7 +115,7 @@ class ExecutionLog:
     def drain(self, last: bool = False) -> tuple[LogLine, ...]:
         """The lines since the last call. The last call of an attempt says what was dropped even without room."""
         with self._lock:
-            if last or (self._paused_until is not None and self._clock.monotonic() >= self._paused_until):
+            if last or (self._paused_until is not None and self._monotonic() >= self._paused_until):
                 self._report_dropped()
             lines, self._lines, self._bytes_waiting = tuple(self._lines), [], 0
         return lines
@@ -155,22 +171,13 @@ def _size(line: LogLine) -> int:
 
 # --- the logger of a context ----------------------------------------------------------------------------------
 
-_thread = threading.local()
+
+class _ThisThread(threading.local):
+    kept_already = False
+    """Whether it hands a line to `logging`, or to `warnings`, that is in the execution's log already."""
 
 
-def is_kept_already() -> bool:
-    """Whether this thread hands a line to `logging`, or to `warnings`, that is in the execution's log already."""
-    return getattr(_thread, "kept", False)
-
-
-@contextmanager
-def kept_already() -> Iterator[None]:
-    before = is_kept_already()
-    _thread.kept = True
-    try:
-        yield
-    finally:
-        _thread.kept = before
+this_thread = _ThisThread()
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
@@ -199,11 +206,13 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
         if level >= self.keep_from and self._kept.admits():
             self._kept.add(level, rendered(msg, args, kwargs.get("exc_info")), self.logger.name)
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # the caller's line, not this one
+        before, this_thread.kept_already = this_thread.kept_already, True
         try:
-            with kept_already():
-                super().log(level, msg, *args, **kwargs)
+            super().log(level, msg, *args, **kwargs)
         except BaseException:
             return  # a logging set-up that fails never fails a handler; the line is in the execution's log
+        finally:
+            this_thread.kept_already = before
 
 
 _formatter = logging.Formatter()

@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from ..declaring.context import JobContext, current_context
-from ..declaring.execution_log import OWN_LOGGER, is_kept_already, kept_already, rendered
+from ..declaring.execution_log import OWN_LOGGER, rendered, this_thread
 
 WARNINGS_LOGGER = "py.warnings"
 """The name that `logging.captureWarnings` uses."""
+_OWN_LOGGERS = f"{OWN_LOGGER}."
 _OWN_FILES = str(Path(__file__).parents[2])
 
 
@@ -37,19 +38,31 @@ class LogCapture:
 
         def capture_record(logger: logging.Logger, record: logging.LogRecord) -> None:
             context = current_context.get(None)
-            if context is None or not self._active or is_kept_already():
+            if context is None or this_thread.kept_already or not self._active:
                 call_handlers(logger, record)
                 return
-            _keep_record(context, record)
-            with kept_already():
+            log = context._logged
+            if log is not None and not record.name.startswith(OWN_LOGGER) and log.refuses():
                 call_handlers(logger, record)
+                return
+            this_thread.kept_already = True
+            try:
+                _keep_record(context, record)
+                call_handlers(logger, record)
+            finally:
+                this_thread.kept_already = False
 
         def capture_warning(message: Any, category: Any, filename: Any, lineno: Any, *rest: Any, **more: Any) -> None:
             context = current_context.get(None)
-            if context is not None and self._active:
-                _keep_warning(context, message, category, filename, lineno)
-            with kept_already():
+            if context is None or this_thread.kept_already or not self._active:
                 show_warning(message, category, filename, lineno, *rest, **more)
+                return
+            this_thread.kept_already = True
+            try:
+                _keep_warning(context, message, category, filename, lineno)
+                show_warning(message, category, filename, lineno, *rest, **more)
+            finally:
+                this_thread.kept_already = False
 
         self._active = True
         self._records, self._call_handlers = capture_record, call_handlers
@@ -101,27 +114,19 @@ def _keep_record(context: JobContext, record: logging.LogRecord) -> None:
     """Never raises. Records that are written while this one is formatted or handled are not kept."""
     try:
         if not _is_own(record) and (log := context._execution_log).admits():
-            with kept_already():
-                log.add(record.levelno, _text(record), record.name)
+            log.add(record.levelno, rendered(record.msg, record.args, record.exc_info), record.name)
     except BaseException:
         return
 
 
 def _keep_warning(context: JobContext, message: Any, category: Any, filename: Any, lineno: Any) -> None:
     try:
-        log = context._execution_log
-        if not is_kept_already() and log.admits():
-            with kept_already():
-                text = f"{category.__name__}: {message} ({filename}:{lineno})"
-                log.add(logging.WARNING, text, WARNINGS_LOGGER)
+        if (log := context._execution_log).admits():
+            log.add(logging.WARNING, f"{category.__name__}: {message} ({filename}:{lineno})", WARNINGS_LOGGER)
     except BaseException:
         return
 
 
 def _is_own(record: logging.LogRecord) -> bool:
     """Mainspring's own lines, such as job_start. The application may have given them another logger."""
-    return record.name.partition(".")[0] == OWN_LOGGER or record.pathname.startswith(_OWN_FILES)
-
-
-def _text(record: logging.LogRecord) -> str:
-    return rendered(record.msg, record.args, record.exc_info)
+    return record.name == OWN_LOGGER or record.name.startswith(_OWN_LOGGERS) or record.pathname.startswith(_OWN_FILES)

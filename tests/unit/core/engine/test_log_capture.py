@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import warnings
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.declaring.context import RunningContext, running_in
+from mainspring.core.declaring.execution_log import BURST_LINES
 from mainspring.core.engine.log_capture import capturing, start_capture, stop_capture
 from mainspring.model.events import Started
 from mainspring.model.execution import ExecutionRow
@@ -96,6 +98,27 @@ def test_lines_of_the_context_are_kept_once(name: str | None) -> None:
     with capturing(owner), running_in(found):
         found.logger.warning("once")
     assert lines(found) == [("WARNING", name or "mainspring.job", "once")]
+
+
+def test_a_flood_costs_nothing_but_a_count(ctx: RunningContext, shop: logging.Logger) -> None:
+    """A line without room is not formatted, and the log is not searched or copied: neighbours hardly notice."""
+    formatted = 0
+
+    class Value:
+        def __str__(self) -> str:
+            nonlocal formatted
+            formatted += 1
+            return "value"
+
+    shop.propagate = False
+    for _ in range(100_000):
+        shop.info("%s", Value())
+    drained = ctx.drain(last=True)
+    assert drained is not None
+    own = [line for line in drained[2] if line.logger == "mainspring"]
+    assert formatted == len(drained[2]) - len(own) == BURST_LINES
+    assert json.loads(drained[1] or "") == {"logs_dropped": 100_000 - BURST_LINES}
+    assert [line.message.partition(":")[0] for line in own] == ["99,000 lines were not kept"]
 
 
 def test_mainsprings_own_lines_are_no_lines_of_the_execution(ctx: RunningContext, shop: logging.Logger) -> None:

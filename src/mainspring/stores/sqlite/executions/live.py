@@ -81,7 +81,8 @@ def _append_logs(tx: Transaction, id: str, lines: Sequence[LogLine]) -> None:
     last = first + len(lines) - 1
     numbered = [(id, number, *astuple(line)) for number, line in enumerate(lines, first)]
     tx.bulk("log_insert", numbered[-LOG_LINES_KEPT:])
-    tx.run("log_trim", id, last - LOG_LINES_KEPT)
+    if last > LOG_LINES_KEPT:
+        tx.run("log_trim", id, last - LOG_LINES_KEPT)
 
 
 def last_child_ended(tx: Transaction, parent_id: str) -> Micros | None:

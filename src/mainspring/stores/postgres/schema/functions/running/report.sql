@@ -27,8 +27,10 @@ BEGIN
             SELECT one.id, last + g.n, (g.line->>0)::bigint, g.line->>1, g.line->>2, coalesce(g.line->>3, '')
             FROM json_array_elements(one.logs) WITH ORDINALITY g (line, n)
             WHERE g.n > json_array_length(one.logs) - 1000;
-            DELETE FROM mainspring.log g
-            WHERE g.execution_id = one.id AND g.seq <= last + json_array_length(one.logs) - 1000;
+            last := last + json_array_length(one.logs);
+            IF last > 1000 THEN
+                DELETE FROM mainspring.log g WHERE g.execution_id = one.id AND g.seq <= last - 1000;
+            END IF;
         END IF;
     END LOOP;
     RETURN stored;
