@@ -1,6 +1,7 @@
 """Writes the tables in the documentation that follow from the code: `python scripts/doc_tables.py`.
 
-Settings go to docs/configuration.md, job options to docs/guide.md; a test compares both with the code.
+Settings go to docs/configuration.md, job options to docs/guide.md, events to docs/webhooks.md. A test compares them
+with the code.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from mainspring.config.settings import PREFIX, SETTINGS, Settings
 from mainspring.core.declaring.options import OPTIONS
+from mainspring.core.webhooks.events import EVENTS
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -29,6 +31,12 @@ def options_table() -> Iterator[str]:
         yield f"| `{option.name}` | {option.default_text} | {option.meaning}{option.see} |\n"
 
 
+def events_table() -> Iterator[str]:
+    yield "| event | when |\n|---|---|\n"
+    for name, meaning in EVENTS.items():
+        yield f"| `{name}` | {meaning} |\n"
+
+
 def shown(value: object) -> str:
     """A value as one would write it in the configuration file."""
     if isinstance(value, tuple):
@@ -41,6 +49,7 @@ def shown(value: object) -> str:
 TABLES: dict[str, tuple[Path, Callable[[], Iterator[str]]]] = {
     "settings": (DOCS / "configuration.md", settings_table),
     "options": (DOCS / "guide.md", options_table),
+    "events": (DOCS / "webhooks.md", events_table),
 }
 
 

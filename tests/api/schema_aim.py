@@ -42,6 +42,7 @@ _TEXTS = {
     "entries": ["12-25", "2026-04-03", "sat-sun", "2026-12-24/2027-01-02"],
     "expires": ["90d", "1h"],
     "secret": ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+    "url": ["http://127.0.0.1:1/hook", "https://127.0.0.1:1/other"],
     "overlap": ["24h", "0"],
     "not_before": ["06:00", "23:59:59"],
 }
@@ -108,6 +109,8 @@ def _values(path: str, known: Known) -> dict[str, list[str]]:
         ids = known.jobs
     if "/jobs/{id}" in path:  # few jobs are in the one state that some commands are for
         ids = [*APT.get(path.rpartition("/")[2], ()), *ids]
+    if path.startswith("/api/v1/webhooks"):
+        ids = [] if path == "/api/v1/webhooks" else known.webhooks
     if path.startswith("/api/v1/tokens"):
         ids = known.tokens
     if "/occurrences/" in path or path.endswith("/windows"):

@@ -14,6 +14,7 @@ import msgspec
 from fastapi import FastAPI
 
 from mainspring import JobContext, Mainspring, every
+from mainspring.core.webhooks.hand_over import SYSTEM_JOB
 from tests.api.access_support import SECRET, signed
 from tests.support import ended
 
@@ -44,6 +45,7 @@ class Known(msgspec.Struct):
     tokens: list[str] = []
     templates: list[str] = []
     hooks: list[str] = []
+    webhooks: list[str] = []
 
     @property
     def executions(self) -> list[str]:
@@ -52,7 +54,9 @@ class Known(msgspec.Struct):
 
 def application(mended: asyncio.Event | None = None) -> Mainspring:
     """Once `mended` is set nothing here fails: who runs a handler that fails gets a 500, as promised."""
-    app = Mainspring("memory://", jwt_secret=SECRET, failed_logins_per_minute=100_000, stop_timeout=5)
+    app = Mainspring(
+        "memory://", jwt_secret=SECRET, failed_logins_per_minute=100_000, stop_timeout=5, exclude=[SYSTEM_JOB]
+    )
 
     @app.job("quick")
     async def quick(ctx: JobContext, number: int = 1, words: list[str] | None = None) -> dict[str, int]:
@@ -115,6 +119,8 @@ async def fill(app: Mainspring) -> Known:
         await app.skip_occurrence("windows", f"2090-01-{day:02}T03:00:00Z")
     for name in ("github", "billing", "deploys", "alerts"):
         known.hooks.append((await app.hooks.set(name, "hooked")).hook.name)
+    for name in ("ops", "chat", "billing-events", "archive"):
+        known.webhooks.append((await app.webhooks.create(f"http://127.0.0.1:1/{name}", id=name)).webhook.id)
     known.jobs = [view.name for view in await app.jobs()]
     return known
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support import Nodes
 
 EVERY_ROUTE = {"401", "403", "429", "500", "503"}
-ADMINISTERED = ("/api/v1/locks", "/api/v1/hooks")
+ADMINISTERED = ("/api/v1/locks", "/api/v1/hooks", "/api/v1/webhooks")
 WITHOUT_DETAILS = ("/healthz", "/readyz")
 MANAGED = ("CalendarSet", "TokenCreate", "OccurrenceAt", "OccurrenceMove")
 

@@ -57,6 +57,7 @@ READ_BY_CORE = (
     *("tenant", "tenants"),  # printable, and known to jobs that have them
     "job",  # a backfill is for jobs with windows
     *("secret", "overlap"),  # keys in base64, a duration
+    *("url", "format"),  # an address; e-mails need a server
     "cursor",  # goes with sort=name only
     "offset",  # not together with a cursor
     *("hours", "missed", "missed_while_paused", "retry", "non_retryable", "ping"),  # texts in them, and their limits

@@ -36,6 +36,7 @@ COMMANDS = {
     "locks": "cluster:locks",
     "calendars": "calendars:calendars",
     "templates": "templates:templates",
+    "webhooks": "webhooks:webhooks",
     "hooks": "hooks:hooks",
     "token": "tokens:token",
     "cron": "cron:cron",

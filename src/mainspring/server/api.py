@@ -30,6 +30,7 @@ from .routes import (
     sys_job,
     templates,
     tokens,
+    webhooks,
 )
 from .stream import Streams
 
@@ -70,6 +71,7 @@ def create_api(app: Application) -> FastAPI:
         calendars,
         tokens,
         hooks,
+        webhooks,
         occurrences,
         audit,
         sys_job,

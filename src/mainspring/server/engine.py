@@ -25,6 +25,7 @@ from ..core.monitoring.watchdog import Watchdog
 from ..core.queries.audit_lists import AuditLists
 from ..core.queries.job_lists import JobLists
 from ..core.queries.queries import Queries
+from ..core.webhooks.commands import Webhooks
 
 
 class Engine(Protocol):
@@ -47,6 +48,7 @@ class Engine(Protocol):
     bulk: Bulk
     templates: Templates
     hooks: Hooks
+    webhooks: Webhooks
     tenants: TenantRuns
     node: Node | None
 

@@ -23,6 +23,7 @@ from ..core.commands.idempotency import Answer, KeyReused, StillAtWork
 from ..core.commands.steering import JobChanged
 from ..core.locks import LockTaken
 from ..core.render.masking import FIELD
+from ..core.webhooks.commands import WebhookChanged
 from ..model.errors import (
     AlreadyRunning,
     CommandRefused,
@@ -95,6 +96,8 @@ def problem_of(error: MainspringError) -> Problem:
             return Problem(409, "command_refused", str(error), _states(error))
         case JobChanged():
             return Problem(412, "job_changed", str(error), {"if_match": error.seen, "etag": error.tag})
+        case WebhookChanged():
+            return Problem(412, "webhook_changed", str(error), {"if_match": error.seen, "etag": error.tag})
         case KeyReused():
             return Problem(422, "idempotency_key_reused", str(error))
         case StillAtWork():

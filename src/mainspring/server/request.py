@@ -45,7 +45,7 @@ IfMatch = Annotated[
         alias="If-Match",
         pattern=r'^(\*|"[!#-+.-~-]{1,98}")$',
         examples=['"0a1b2c3d4e5f-7"'],
-        description="The ETag of the job as you saw it: if it has changed since, nothing is done (412); or *.",
+        description="The ETag of what you change, as you saw it: if it has changed since, nothing is done (412); or *.",
     ),
 ]
 TraceParent = Annotated[
@@ -198,11 +198,23 @@ async def _admin_posting(call: Administering, key: IdempotencyKey = None) -> Cal
     return call
 
 
+async def _admin_changing(call: Administering, if_match: IfMatch = None) -> Call:
+    call.seen = read_tag(if_match)
+    return call
+
+
+async def _admin_commanding(call: Annotated[Call, Depends(_admin_posting)], if_match: IfMatch = None) -> Call:
+    call.seen = read_tag(if_match)
+    return call
+
+
 Changing = Annotated[Call, Depends(_changing)]
 """For routes that change a job in place: `If-Match` is honoured."""
 Posting = Annotated[Call, Depends(_posting)]
 """For routes that make something: `Idempotency-Key` is honoured."""
 AdminPosting = Annotated[Call, Depends(_admin_posting)]
+AdminChanging = Annotated[Call, Depends(_admin_changing)]
+AdminCommanding = Annotated[Call, Depends(_admin_commanding)]
 Commanding = Annotated[Call, Depends(_commanding)]
 """For commands on a job: both."""
 

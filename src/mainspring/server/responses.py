@@ -17,7 +17,7 @@ MEANING = {
     403: "The role or the address does not permit this.",
     404: "It does not exist.",
     409: "The present state does not permit this; the answer names the state and the states that would.",
-    412: "The job has changed since it was read.",
+    412: "It has changed since it was read.",
     413: "The body is larger than 1 MiB.",
     415: "The body is not JSON.",
     422: "The Idempotency-Key was used for another request.",

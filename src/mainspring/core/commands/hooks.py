@@ -20,7 +20,7 @@ from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import SECOND, Micros, maybe_datetime, to_datetime
 from ...model.values.access import HIDDEN, Secret
 from ...model.values.ids import Chance
-from ...model.values.reading import choice, duration, identifier, words
+from ...model.values.reading import SYSTEM_PREFIX, choice, duration, identifier, words
 from ...model.values.webhook_signatures import HasItems, Received, Style, checked_secret, new_secret, received
 from ..auditing import audit_record
 from ..declaring.signature import Signature
@@ -216,7 +216,11 @@ class Hooks:
     async def _passed(self, job: str) -> tuple[str, ...]:
         """The parameters that the job's handler takes from a delivery. A process that does not know the handler passes
         the payload alone."""
-        found = await self._jobs.read(identifier("job", job))
+        if identifier("job", job).startswith(SYSTEM_PREFIX):
+            raise InvalidValue(
+                "job", job, "a job of the application", f"{SYSTEM_PREFIX}* are jobs of Mainspring itself"
+            )
+        found = await self._jobs.read(job)
         signature = self._creation.signature(found.spec.handler)
         return PARAMETERS[:1] if signature is None else passed_to(signature, job, found.spec.params)
 
