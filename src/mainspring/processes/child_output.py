@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import Any, TextIO
 
-from ..core.declaring.execution_log import is_kept_already
+from ..core.declaring.execution_log import this_thread
 from ..core.engine.outcomes import Attempt
 from ..model.values.payload import safe_text
 from .frames import ForwardedRecord
@@ -89,7 +89,7 @@ class Printed(io.TextIOBase):
 
     def _keep(self, line: str) -> None:
         attempt = self._output.attempt
-        if attempt is not None and line and not is_kept_already():
+        if attempt is not None and line and not this_thread.kept_already:
             attempt.context.keep_line(self._level, line, self._name)
 
     def flush(self) -> None:
