@@ -109,11 +109,11 @@ def capturing(owner: object) -> Iterator[None]:
 def _keep_record(context: JobContext, record: logging.LogRecord) -> None:
     """Never raises. Records that are written while this one is formatted or handled are not kept."""
     try:
-        name, log = record.name, context._logged
-        if log is not None and not name.startswith(OWN_LOGGER) and log.refuses():
+        flooded = context._logged
+        if flooded is not None and not record.name.startswith(OWN_LOGGER) and flooded.refuses():
             return
         if not _is_own(record) and (log := context._execution_log).admits():
-            log.add(record.levelno, rendered(record.msg, record.args, record.exc_info), name)
+            log.add(record.levelno, rendered(record.msg, record.args, record.exc_info), record.name)
     except BaseException:
         return
 
