@@ -14,6 +14,7 @@
 #   make bench [ONLY=drain-postgres,latency] [ROUNDS=3] [POSTGRES=15]    Mainspring, bare loops and other job systems,
 #                              each in an environment of its own; figures and plots into docs/benchmarks.md
 #   make bench-quick           the same in two minutes: fewer of them, fewer jobs, one round; the page stays as it is
+#   make bench-isolation       what one run in a child process costs, beside one in a thread
 #   make bench-api [ARGS="--quick --store sqlite"]  how quickly the HTTP interface answers beside 100 jobs, and beside
 #                              100,000 jobs with 1,000,000 executions
 #   make bench-logs [ARGS="--rounds 5"]  how much a handler that writes 100,000 log lines slows its neighbours
@@ -39,7 +40,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test check demo lint types contracts format requirements safeguards clean \
-        unit typing time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-logs
+        unit typing time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -142,6 +143,10 @@ bench-api: $(INSTALLED)
 
 bench-logs: $(INSTALLED)
 	@$(RUN) -m benchmarks.log_flood $(ARGS)
+
+# What one run in a child process costs, beside one in a thread.
+bench-isolation: $(INSTALLED)
+	@$(RUN) -m benchmarks.isolation $(ARGS)
 
 simulate: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/simulation $(ARGS)

@@ -1,7 +1,8 @@
 """The child's side: import the application once, then run one handler after another until the worker is gone.
 
-The main thread runs the handlers, so that signals reach them. A second thread listens to the worker: it passes attempts
-on to the main thread, asks a handler to stop, sends its reports, and ends the process when the worker is gone.
+The main thread waits for attempts and runs the handlers, so that signals reach them. While a handler runs for more than
+a moment, a second thread listens to the worker: it asks the handler to stop, sends its reports, and ends the process
+when the worker is gone. Short handlers do not pay for it.
 
 A handler that was interrupted by a signal may have been anywhere, so the child is replaced afterwards. One that stopped
 when it was asked to leaves a child that can be used again.
@@ -14,7 +15,6 @@ import contextvars
 import ctypes
 import logging
 import os
-import queue
 import resource
 import select
 import signal
@@ -40,13 +40,29 @@ from ..model.execution import ExecutionRow, Outcome
 from ..model.time.instants import SECOND, Micros
 from ..model.values.reading import duration_text
 from .child_output import ChildOutput
-from .frames import CHUNK, Cancel, FromChild, Leave, Ready, Refused, Report, Result, Setup, Start, encode, from_worker
-from .resources import Peak, megabytes, own_cpu, resident
+from .frames import (
+    CHUNK,
+    BrokenChannel,
+    Cancel,
+    FromChild,
+    Leave,
+    Ready,
+    Refused,
+    Report,
+    Result,
+    Setup,
+    Start,
+    encode,
+    from_worker,
+)
+from .resources import Peak, megabytes, own_cpu
 from .rules import CHANNEL_LOST
 
 FLUSH_EVERY = 0.25
 BEAT_EVERY = 1.0
 """Seconds between the reports of a handler, and between those of one that has nothing to report."""
+LISTEN_AFTER = 0.02
+"""Seconds after which the second thread begins to listen."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -78,6 +94,7 @@ class WorkersClock:
 class _Job(NamedTuple):
     start: Start
     attempt: Attempt
+    since: float
 
 
 def serve(channel: int, parent: int, load: Load) -> NoReturn:
@@ -103,8 +120,8 @@ class Child:
         self._connection, self._pid = connection, os.getpid()
         self._decoder = from_worker()
         self._clock = WorkersClock()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._sending = threading.Lock()
+        self._sending, self._receiving = threading.Lock(), threading.Lock()
+        self._begun = threading.Event()
         self._current: _Job | None = None
         self._last_beat = 0.0
         self._interruptible = self._interrupted = False
@@ -133,10 +150,10 @@ class Child:
             self._leave(1)
         self._output.take_over()
         start_capture(self)
-        self._send(Ready(own_cpu(), resident()))
+        self._send(Ready(own_cpu(), self._peak.resident()))
         threading.Thread(target=self._listen, name="mainspring-channel", daemon=True).start()
-        while (job := self._jobs.get()) is not None:
-            self._run(job)
+        for start, cancels in self._starts():
+            self._run(start, cancels)
         self._loop_runner.run(self._cleanup.aclose())
         self._loop_runner.close()
         sys.exit(0)
@@ -148,38 +165,56 @@ class Child:
                 return message
         self._leave(1)
 
-    # --- the thread that listens to the worker ------------------------------------------------------------
-    def _listen(self) -> None:
-        """When the worker is gone, end with everything that the handlers have started."""
-        try:
-            self._exchange()
-        except OSError:
-            os._exit(CHANNEL_LOST)
-        finally:
-            os.killpg(0, signal.SIGKILL)
+    def _starts(self) -> Iterator[tuple[Start, list[Cancel]]]:
+        """The attempts that the worker sends, until it lets this process go, each with the requests to stop that came
+        at the same moment. It sends one after the other has ended: other requests that come here are too late."""
+        while True:
+            with _ending_with_the_channel():
+                data = self._connection.recv(CHUNK)
+            if not data:
+                _end_group()
+            messages = list(self._decoder.feed(data))
+            for at, message in enumerate(messages):
+                if isinstance(message, Start):
+                    yield message, [each for each in messages[at:] if isinstance(each, Cancel)]
+                elif isinstance(message, Leave):
+                    return
 
-    def _exchange(self) -> None:
+    # --- the thread that listens to the worker while a handler runs ---------------------------------------
+    def _listen(self) -> None:
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         while True:
-            if poll.poll(None if self._current is None else FLUSH_EVERY * 1000):
-                data = self._connection.recv(CHUNK)
-                if not data:
-                    return
-                for message in self._decoder.feed(data):
-                    self._receive(message)
-            else:
-                self._flush()
+            with _ending_with_the_channel():
+                self._begun.wait()
+                time.sleep(LISTEN_AFTER)
+                self._listen_while_it_runs(poll)
 
-    def _receive(self, message: Any) -> None:
-        if isinstance(message, Start):
-            self._current = job = _Job(message, self._attempt(message))
-            self._last_beat = time.monotonic()
-            self._jobs.put(job)
-        elif isinstance(message, Cancel):
-            self._cancel(message)
-        elif isinstance(message, Leave):
-            self._jobs.put(None)
+    def _listen_while_it_runs(self, poll: select.poll) -> None:
+        self._begun.clear()  # whatever begins from here on is seen below, or wakes this thread again
+        while (job := self._current) is not None:
+            if time.monotonic() - job.since < LISTEN_AFTER:
+                self._begun.set()  # another one: wait again
+                return
+            if poll.poll(FLUSH_EVERY * 1000):
+                self._receive(job)
+            else:
+                self._flush(job)
+
+    def _receive(self, job: _Job) -> None:
+        """Nothing is taken from the channel that could be meant for the main thread."""
+        with self._receiving:
+            if self._current is not job:
+                return
+            try:
+                data = self._connection.recv(CHUNK, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            if not data:
+                _end_group()
+            for message in list(self._decoder.feed(data)):
+                if isinstance(message, Cancel):
+                    self._cancel(job, message)
 
     def _attempt(self, start: Start) -> Attempt:
         self._clock.offset = start.offset
@@ -189,10 +224,9 @@ class Child:
         attempt.limit = start.limit
         return attempt
 
-    def _cancel(self, message: Cancel) -> None:
-        job = self._current
-        if job is None or job.start.number != message.number:
-            return  # its result is on the way
+    def _cancel(self, job: _Job, message: Cancel) -> None:
+        if job.start.number != message.number:
+            return
         attempt = job.attempt
         if message.kind == "cancelled":
             asked: dict[str, Any] = {"cancel_requested": self._clock.now(), "cancel_reason": message.reason}
@@ -204,17 +238,16 @@ class Child:
             with suppress(RuntimeError):
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
-    def _flush(self) -> None:
+    def _flush(self, job: _Job) -> None:
         with self._sending:
-            job = self._current
-            if job is None:
+            if self._current is not job:
                 return
             report, now = self._report(job), time.monotonic()
             if report is None and now - self._last_beat >= BEAT_EVERY:
                 report = Report(job.start.number)
             if report is not None:
                 self._last_beat = now
-                report.size, report.cpu = resident(), own_cpu()
+                report.size, report.cpu = self._peak.resident(), own_cpu()
                 self._connection.sendall(encode(report))
 
     def _report(self, job: _Job, last: bool = False) -> Report | None:
@@ -235,10 +268,17 @@ class Child:
         os._exit(code)
 
     # --- the main thread ----------------------------------------------------------------------------------
-    def _run(self, job: _Job) -> None:
-        attempt = job.attempt
+    def _run(self, start: Start, cancels: list[Cancel]) -> None:
+        attempt = self._attempt(start)
+        job = _Job(start, attempt, time.monotonic())
         self._interrupted = False
+        self._last_beat = job.since
         self._output.attempt = attempt
+        self._current = job
+        for cancel in cancels:
+            self._cancel(job, cancel)
+        if not self._begun.is_set():
+            self._begun.set()
         self._peak.begin()
         cpu = own_cpu()
         with _limits(attempt.execution):
@@ -246,21 +286,23 @@ class Child:
         if os.getpid() != self._pid:
             os._exit(0)  # a process that the handler forked, and that has returned from the handler
         attempt.ended = time.monotonic()
-        cpu_ms = (own_cpu() - cpu) * 1000
+        used = own_cpu()
+        cpu_ms = (used - cpu) * 1000
         self._output.end_line()
         outcome, described = self._describe(job, value, error, cpu_ms)
-        peak = megabytes(self._peak.read())
-        outcome = msgspec.structs.replace(outcome, cpu_ms=cpu_ms, memory_mb=peak)
+        peak, size = self._peak.read()
+        outcome = msgspec.structs.replace(outcome, cpu_ms=cpu_ms, memory_mb=megabytes(peak))
         del value, error
-        with self._sending:
-            report = self._report(job, last=True) or Report(job.start.number)
-            report.size, report.cpu = resident(), own_cpu()
+        with self._receiving, self._sending:
             self._current = self._output.attempt = None
-            self._connection.sendall(encode(Result(report, outcome, described and not self._interrupted)))
+            report = self._report(job, last=True) or Report(start.number)
+            report.size, report.cpu = size, used
+            with _ending_with_the_channel():
+                self._connection.sendall(encode(Result(report, outcome, described and not self._interrupted)))
 
     def _call(self, job: _Job) -> tuple[Any, BaseException | None]:
         """Never raises. A signal may interrupt the handler from its first step to its last."""
-        start, attempt = job
+        start, attempt = job.start, job.attempt
         try:
             current_context.set(attempt.context)
             _continue_trace(start.trace)
@@ -331,6 +373,23 @@ class Child:
             return False
         self._interrupted = True
         return True
+
+
+@contextmanager
+def _ending_with_the_channel() -> Iterator[None]:
+    """Without its channel a child is of no use."""
+    try:
+        yield
+    except (BrokenPipeError, ConnectionError):
+        _end_group()
+    except (OSError, BrokenChannel):  # a handler has closed it, or read from it
+        os._exit(CHANNEL_LOST)
+
+
+def _end_group() -> NoReturn:
+    """The worker is gone: end with everything that the handlers have started."""
+    os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 class _Raised(NamedTuple):

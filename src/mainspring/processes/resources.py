@@ -7,6 +7,7 @@ proportional set, which takes longer to read: `held` reads it when the quick ans
 from __future__ import annotations
 
 import os
+import re
 import resource
 import sys
 from collections.abc import Iterable
@@ -92,24 +93,39 @@ class Peak:
 
     def begin(self) -> None:
         try:
-            with open("/proc/self/clear_refs", "w") as file:
-                file.write("5")
+            file = os.open("/proc/self/clear_refs", os.O_WRONLY)
+            try:
+                os.write(file, b"5")
+            finally:
+                os.close(file)
             self._before = 0
         except OSError:
-            self._before = _highest() or sys.maxsize
+            self._before = _status()[0] or sys.maxsize
 
-    def read(self) -> int | None:
-        highest = _highest()
-        return None if highest is None or highest <= self._before else highest
+    def read(self) -> tuple[int | None, int | None]:
+        """The peak, and what is held now."""
+        highest, now = _status()
+        return None if highest is None or highest <= self._before else highest, now
+
+    def resident(self) -> int | None:
+        return _status()[1]
 
 
-def _highest() -> int | None:
-    """Not `ru_maxrss`: that begins with what the parent held when it started this process."""
-    with suppress(OSError, ValueError):
-        for line in _read("/proc/self/status").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return None
+_STATUS = re.compile(rb"VmHWM:\s*(\d+) kB\nVmRSS:\s*(\d+) kB")
+
+
+def _status() -> tuple[int | None, int | None]:
+    """The highest and the present resident set. Not `ru_maxrss`: that begins with what the parent held when it started
+    this process."""
+    try:
+        file = os.open("/proc/self/status", os.O_RDONLY)
+        try:
+            found = _STATUS.search(os.read(file, 4096))
+        finally:
+            os.close(file)
+    except OSError:
+        return None, None
+    return (None, None) if found is None else (int(found[1]) * 1024, int(found[2]) * 1024)
 
 
 def megabytes(size: int | None) -> float | None:

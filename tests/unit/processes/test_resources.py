@@ -43,9 +43,10 @@ def test_a_peak_belongs_to_its_time() -> None:
     peak.begin()
     held_for_a_moment = b"x" * SIZE
     del held_for_a_moment
-    high = peak.read()
+    high, _ = peak.read()
     peak.begin()
-    low = peak.read()
+    low, now = peak.read()
     assert high is not None
     assert low is not None
+    assert now == peak.resident() == pytest.approx(resident(), rel=0.05)
     assert high - low > SIZE // 2
