@@ -63,6 +63,7 @@ class Stepped:
         self._gates = {name: asyncio.Semaphore(0) for name in writes}
         self._arrived = asyncio.Event()
         self._waiting: set[str] = set()
+        self.order = ""
         self.answers: dict[str, list[str]] = {name: [] for name in writes}
         self._stamps = {name: ObjectId(name.encode() * 12) for name in writes}
         original = Collection._answer
@@ -103,6 +104,7 @@ class Stepped:
         return [name for name, task in self.tasks.items() if not task.done()]
 
     async def step(self, name: str) -> None:
+        self.order += name
         self._waiting.discard(name)
         self._gates[name].release()
         await self.at_rest()
@@ -182,14 +184,13 @@ class _Orders:
         self.runs = 0
 
     async def explore(self) -> None:
-        left: list[str] = [""]
+        left = [("", "")]
         while left:
-            order = left.pop()
-            left += [order + name for name in await self._run(order, dead="")]
+            left += await self._run(*left.pop())
 
-    async def _run(self, order: str, dead: str) -> list[str]:
-        """Make these steps; then these schedulers die, and the others come to their end. With nobody to die, go no
-        further than to a new place, and return who can make the next step there."""
+    async def _run(self, order: str, dead: str) -> list[tuple[str, str]]:
+        """Make these steps; then these schedulers die, and the others come to their end. With nobody to die, go on from
+        there as long as the places are new, and return the other ways to go on from each of them."""
         self.runs += 1
         self.ground.reset()
         with pytest.MonkeyPatch.context() as patch:
@@ -197,26 +198,36 @@ class _Orders:
             await stepped.at_rest()
             for name in order:
                 await stepped.step(name)
-            unfinished = stepped.unfinished()
-            possible = [each for each in ("", *self.deaths) if set(each) <= set(unfinished)]
-            new = [] if dead else [each for each in possible if self._is_new(stepped, each)]
-            for name in dead or unfinished:
+            others = [] if dead else await self._go_on(stepped)
+            for name in dead or stepped.unfinished():
                 await stepped.kill(name)
             await stepped.finish()
-            if dead or not unfinished:
-                await self._judge(stepped, f"after {order!r}, dead: {dead!r}")
-        for each in new:
-            if each:
-                await self._run(order, dead=each)
-        return unfinished if "" in new else []
+            if dead or not any(task.cancelled() for task in stepped.tasks.values()):
+                await self._judge(stepped, f"after {stepped.order!r}, dead: {dead!r}")
+        return others
 
-    def _is_new(self, stepped: Stepped, dead: str) -> bool:
-        """Whether this place is a new one when these schedulers are dead."""
-        answers = {name: given for name, given in stepped.answers.items() if name not in dead}
-        place = hash((dead, self.ground.picture(), repr(answers)))
-        is_new = place not in self.known
-        self.known.add(place)
-        return is_new
+    async def _go_on(self, stepped: Stepped) -> list[tuple[str, str]]:
+        others: list[tuple[str, str]] = []
+        while True:
+            order, unfinished = stepped.order, stepped.unfinished()
+            possible = [each for each in ("", *self.deaths) if set(each) <= set(unfinished)]
+            new = self._new(stepped, possible)
+            others += [(order, each) for each in new if each]
+            if "" not in new or not unfinished:
+                return others
+            others += [(order + name, "") for name in unfinished[1:]]
+            await stepped.step(unfinished[0])
+
+    def _new(self, stepped: Stepped, possible: list[str]) -> list[str]:
+        """With which of these schedulers dead this place is a new one."""
+        new, picture = [], self.ground.picture()
+        for dead in possible:
+            answers = {name: given for name, given in stepped.answers.items() if name not in dead}
+            place = hash((dead, picture, repr(answers)))
+            if place not in self.known:
+                new.append(dead)
+            self.known.add(place)
+        return new
 
     async def _judge(self, stepped: Stepped, where: str) -> None:
         """A third scheduler comes later, and finds all done or does it."""
