@@ -1,4 +1,4 @@
-"""The real command line as a subprocess, in a folder of its own."""
+"""The real command line in processes of its own, in a folder of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+
+from tests.acceptance.warm_commands import warm_commands
 
 T = TypeVar("T")
 
@@ -65,15 +67,7 @@ class CommandLine:
         self._started: list[subprocess.Popen[str]] = []
 
     def __call__(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "mainspring", *arguments],
-            cwd=self.folder,
-            env=self.environ | environ,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            stdin=subprocess.DEVNULL,
-        )
+        return warm_commands().run(arguments, self.folder, self.environ | environ, DEADLINE)
 
     def json(self, *arguments: str, code: int = 0) -> Any:
         done = self(*arguments, "-o", "json")

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from mainspring.model.store.entries import Entry, EntryWrite
 from mainspring.model.time.instants import SECOND
 from mainspring.server.access import Guard
 from mainspring.server.access.tokens import FRESH_FOR, MOST_KEPT, NOTE_EVERY, TokenVerifier
+from tests.acceptance.warm_commands import warm_commands
 from tests.api.access_support import STRANGER, Answer, ask, settings, tiny_api
 from tests.support import Nodes
 
@@ -315,8 +315,7 @@ def test_entropy_is_that_of_the_machine() -> None:
 
 
 def mainspring(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "mainspring", *arguments, "--database-url", "sqlite:///jobs.db"]
-    return subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=60)
+    return warm_commands().run((*arguments, "--database-url", "sqlite:///jobs.db"), folder, dict(os.environ), 60)
 
 
 async def test_tokens_on_the_command_line(tmp_path: Path) -> None:
