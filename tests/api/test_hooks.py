@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -96,6 +97,20 @@ async def test_a_signed_delivery_triggers_the_job_once(nodes: Nodes) -> None:
         everything = json.dumps([await client.get("/api/v1/audit"), await client.get("/api/v1/hooks")])
         assert secret not in everything
     await app.close()
+
+
+async def test_the_same_delivery_many_times_at_once_triggers_once(nodes: Nodes) -> None:
+    first, second = application(nodes), application(nodes)
+    secret = (await first.hooks.set("billing", "plain")).secret.reveal()
+    headers = sign(BODY, secret, id="msg_1")
+    async with client_of(first) as one, client_of(second) as other:
+        answers = await asyncio.gather(*(send(client, "billing", headers) for client in (one, other) * 4))
+        accepted = {answer.json()["execution_id"] for answer in answers if answer.status_code == 202}
+        assert {answer.status_code for answer in answers} <= {202, 409}
+        assert accepted == {(await send(other, "billing", headers)).json()["execution_id"]}
+        assert len((await one.get("/api/v1/executions?job=plain"))["items"]) == 1
+    await first.close()
+    await second.close()
 
 
 async def test_github_and_stripe(memory_nodes: Nodes) -> None:

@@ -24,6 +24,10 @@ from tests.api.test_executions import (
     test_the_list_is_filtered_and_paged,
     test_the_stream_tells_everything_up_to_the_end,
 )
+from tests.api.test_hooks import (
+    test_a_signed_delivery_triggers_the_job_once,
+    test_the_same_delivery_many_times_at_once_triggers_once,
+)
 from tests.api.test_idempotency import (
     test_it_survives_a_restart,
     test_many_at_once_under_one_key_do_it_once,
@@ -45,6 +49,7 @@ from tests.api.test_sorting import (
     test_executions_are_listed_from_the_oldest,
     test_the_audit_is_read_from_its_beginning,
 )
+from tests.api.test_webhooks import test_an_endpoint_from_creation_to_removal
 from tests.mongo_server import mongo
 from tests.servers import postgres
 from tests.support import Nodes
