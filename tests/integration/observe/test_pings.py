@@ -18,8 +18,8 @@ from mainspring.model.events import Started
 from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.observe.outgoing.http import NotAllowed
-from mainspring.observe.pings.pings import CAPACITY, THREADS, Pings, ask
-from tests.support import Nodes, run_once, until
+from mainspring.observe.pings.pings import CAPACITY, THREADS, THREADS_PER_HOST, Pings, ask
+from tests.support import Nodes, run_once, until, until_blocking
 
 
 class Listener:
@@ -144,7 +144,7 @@ async def test_pings_that_wait_when_the_application_closes_are_sent_or_given_up(
         assert dropped == ["the application closes: 10 pings were not sent within 0.05 s and are dropped"]
         go_on.set()
         await asyncio.to_thread(pings.flush, 20)
-        assert len(sent) <= THREADS, "only what was under way is still sent"
+        assert len(sent) <= THREADS_PER_HOST, "only what was under way is still sent"
 
 
 @pytest.mark.req("OBS-7")
@@ -160,6 +160,27 @@ def test_what_does_not_fit_is_told_and_forgotten(caplog: pytest.LogCaptureFixtur
     assert "secret" not in caplog.text
     go_on.set()
     assert pings.flush(20)
+
+
+@pytest.mark.req("OBS-7")
+def test_hosts_that_do_not_answer_hold_up_no_other() -> None:
+    go_on, sent = threading.Event(), list[str]()
+
+    def send(url: str, timeout: float, private: bool) -> int:
+        if "hangs" in url:
+            go_on.wait()
+        sent.append(url)
+        return 200
+
+    pings = Pings(False, send)
+    hanging = [f"https://hangs-{number}.example/x" for number in range(THREADS // THREADS_PER_HOST - 1)]
+    for number, url in enumerate([*hanging * 20, *["https://quick.example/x"] * 5]):
+        policy = encode_policy(RunPolicy(ping=(("start", url),)))
+        pings(Started(ExecutionRow(id=str(number), job="good", job_id="1", handler="good", policy=policy), 0))
+    until_blocking(lambda: sent == ["https://quick.example/x"] * 5)
+    go_on.set()
+    assert pings.flush(20)
+    assert sorted(sent) == sorted([*hanging * 20, *["https://quick.example/x"] * 5])
 
 
 @pytest.mark.req("SEC-4")

@@ -1,18 +1,17 @@
 """Dead man's switches: an observer that requests the URLs which jobs name, see `core.rules.pings`.
 
-It never holds up a job: events put a URL into a short queue, and its own threads send the requests. One that does not
-fit, fails or takes too long is logged and dropped.
+It never holds up a job: events put a URL into a short queue, and its own threads send the requests, at most two to one
+host at a time. One that does not fit, fails or takes too long is logged and dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from ...core.rules.pings import address_of, names_addresses
@@ -24,7 +23,8 @@ from ..outgoing.http import OutgoingHttp
 _log = logging.getLogger("mainspring.pings")
 
 CAPACITY = 1_000
-THREADS = 4
+THREADS = 8
+THREADS_PER_HOST = 2
 TIMEOUT = 5.0
 IDLE = 5.0
 """Seconds without work after which a thread ends; the next ping starts another."""
@@ -44,8 +44,13 @@ class Pings:
     def __init__(self, private: bool, send: Callable[[str, float, bool], int] = ask) -> None:
         self.private = private
         self._send = send
-        self._waiting: queue.Queue[tuple[str, str]] = queue.Queue(CAPACITY)
-        self._threads: list[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._waiting: dict[str, deque[tuple[str, str]]] = {}
+        """Jobs and addresses by host. The host whose turn is next comes first."""
+        self._count = 0
+        """Pings that are waiting or in progress."""
+        self._busy: Counter[str] = Counter()
+        self._threads = 0
         self._quiet_until: dict[str, float] = {}
 
     def hears(self, kind: type) -> bool:
@@ -69,54 +74,68 @@ class Pings:
         url = address_of(event)
         if url is None:
             return
-        try:
-            self._waiting.put_nowait((event.execution.job, url))
-        except queue.Full:
+        with self._changed:
+            fits = self._count < CAPACITY
+            if fits:
+                self._waiting.setdefault(host_of(url), deque()).append((event.execution.job, url))
+                self._count += 1
+                self._changed.notify_all()
+                self._start_thread()
+        if not fits:
             self._complain(event.execution.job, "too many pings are waiting already")
-            return
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if len(self._threads) < min(THREADS, self._waiting.qsize()):
-            thread = threading.Thread(target=self._work, name="mainspring-ping", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+
+    def _start_thread(self) -> None:
+        if self._threads < min(THREADS, self._count):
+            self._threads += 1
+            threading.Thread(target=self._work, name="mainspring-ping", daemon=True).start()
 
     @property
     def waiting(self) -> bool:
         """Whether pings are waiting or in progress."""
-        return self._waiting.unfinished_tasks > 0
+        return self._count > 0
 
     def flush(self, timeout: float) -> bool:
         """Wait until all pings were sent, at most `timeout` seconds; returns whether they were."""
-        end = time.monotonic() + timeout
-        with self._waiting.all_tasks_done:
-            while self._waiting.unfinished_tasks:
-                left = end - time.monotonic()
-                if left <= 0:
-                    return False
-                self._waiting.all_tasks_done.wait(left)
-        return True
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._count, timeout)
 
     def close(self, timeout: float) -> None:
         """Give the pings that wait this long; those that are not sent by then are dropped, and their number logged."""
         if self.flush(timeout):
             return
-        dropped = self._waiting.unfinished_tasks
-        with suppress(queue.Empty):
-            while True:
-                self._waiting.get_nowait()
-                self._waiting.task_done()
+        with self._changed:
+            dropped = self._count
+            self._count -= sum(map(len, self._waiting.values()))
+            self._waiting.clear()
         _log.warning("the application closes: %d pings were not sent within %g s and are dropped", dropped, timeout)
 
     def _work(self) -> None:
         while True:
-            try:
-                job, url = self._waiting.get(timeout=IDLE)
-            except queue.Empty:
-                return
+            with self._changed:
+                if not self._changed.wait_for(self._next_host, IDLE):
+                    self._threads -= 1
+                    return
+                host, job, url = self._take()
             try:
                 self._ping(job, url)
             finally:
-                self._waiting.task_done()
+                with self._changed:
+                    self._busy -= Counter({host: 1})  # which drops a host at 0
+                    self._count -= 1
+                    self._changed.notify_all()
+
+    def _next_host(self) -> str | None:
+        """A host that does not answer holds up no other: it never has more than its own share of the threads."""
+        return next((host for host in self._waiting if self._busy[host] < THREADS_PER_HOST), None)
+
+    def _take(self) -> tuple[str, str, str]:
+        host = self._next_host() or ""
+        waiting = self._waiting.pop(host)
+        job, url = waiting.popleft()
+        if waiting:
+            self._waiting[host] = waiting  # at the end: hosts take turns
+        self._busy[host] += 1
+        return host, job, url
 
     def _ping(self, job: str, url: str) -> None:
         """The URL itself is a secret: only its host is logged."""
