@@ -94,7 +94,13 @@ async def test_retries_of_a_created_job(nodes: Nodes) -> None:
     async with client_of(app) as client:
         plain = await client.post("/api/v1/jobs", {"handler": "crawl", "interval_minutes": 5})
         assert (plain["max_retries"], plain["retry_backoff_seconds"]) == (3, 60)
-        assert plain["policy"]["retry"] == {"initial": 60.0, "multiplier": 2.0, "max": 3600.0, "jitter": 0.0}
+        assert plain["policy"]["retry"] == {
+            "initial": 60.0,
+            "multiplier": 2.0,
+            "max": 3600.0,
+            "jitter": 0.0,
+            "delays": [],
+        }
         own = await client.post(
             "/api/v1/jobs",
             {"handler": "crawl", "interval_minutes": 5, "max_retries": 0, "retry_backoff_seconds": 1.5},

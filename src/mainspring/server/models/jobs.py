@@ -54,7 +54,7 @@ class RetryFields(Strict):
     multiplier: Annotated[float, Field(ge=1, le=100)] | None = None
     max: Duration | None = None
     jitter: Annotated[float, Field(ge=0, le=1, description="Spreads each wait by up to that share.")] = 0.0
-    delays: Annotated[tuple[Duration, ...], Field(max_length=100, description="The last one repeats.")] = ()
+    delays: Annotated[list[Duration], Field(max_length=100, description="The last one repeats.", default_factory=list)]
 
 
 class OffsetFields(Strict):
