@@ -99,7 +99,7 @@ class Runs:
 async def measure(runs: int) -> dict[str, float]:
     """The median of each, in milliseconds."""
     clock, threads = SystemClock(), ThreadPool(1)
-    make_pool = partial(make_processes, app._runtime.settings, app._runtime.import_path, clock)
+    make_pool = partial(make_processes, app._runtime.settings, app._runtime.import_path, {}, clock)
     runner = Runner(clock, threads, "bench", processes=make_pool)
     executor = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
     bare, loop = Bare(300), asyncio.get_running_loop()

@@ -19,6 +19,7 @@ from ..model.store.messages import Audit
 from ..model.time.instants import Micros
 from ..model.values.database_url import parse_url
 from ..model.values.payload import presentable
+from .import_path import places_of
 
 CHILD = "mainspring.app.child"
 """The module that a child process runs."""
@@ -104,13 +105,17 @@ def make_store(settings: Settings, clock: Clock) -> Store:
     raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; {known}")
 
 
-def make_processes(settings: Settings, import_path: str | None, clock: Clock) -> ProcessPool:
+def make_processes(
+    settings: Settings, import_path: str | None, modules: Mapping[str, str], clock: Clock
+) -> ProcessPool:
     """The child processes of this worker, for isolated jobs."""
     from ..processes.frames import Setup
     from ..processes.pool import ProcessPool
     from ..processes.rules import PoolSettings
 
-    setup = Setup(import_path or "", sys.path, settings.username, settings.channel, logging.root.level)
+    setup = Setup(
+        import_path or "", places_of(modules), sys.path, settings.username, settings.channel, logging.root.level
+    )
     limits = PoolSettings(
         most=settings.concurrency,
         cancel_grace=settings.isolation_cancel_grace,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from ..processes.child import Application, serve
-from .import_path import load_application
+from ..processes.frames import Setup
+from .import_path import load_in_child
 
 
-def load(import_path: str) -> Application:
-    runtime = load_application(import_path)._runtime
-    runtime.import_modules()
+def load(setup: Setup) -> Application:
+    runtime = load_in_child(setup.import_path, setup.modules)._runtime
     return Application(runtime.registry, runtime.handler_resources(), runtime.logger)
 
 

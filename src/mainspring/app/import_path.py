@@ -14,7 +14,7 @@ import os
 import sys
 import traceback
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.machinery import PathFinder
@@ -122,6 +122,12 @@ def _place_of(module: ModuleType) -> str | None:
     return os.path.abspath(file) if file is not None and os.path.isfile(file) else None
 
 
+def places_of(modules: Mapping[str, str]) -> dict[str, str]:
+    """Where a child finds the modules that declared handlers, each with one of these; those it can import."""
+    found = {name: _place_of(module) for name in modules if (module := sys.modules.get(name)) is not None}
+    return {place: modules[name] for name, place in found.items() if place is not None}
+
+
 # --- from the name to the object ------------------------------------------------------------------------------
 
 
@@ -135,8 +141,7 @@ def load_application(target: str, field: str = "import_path") -> Mainspring:
         raise _refused(field, target, "a module, a colon and a name", "Such as shop.jobs:app")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    token = _loading.set(target)
-    try:
+    with _while_loading(target):
         with _named_errors(field, target, module_name):
             found: Any = _module(module_name)
         for name in path.split("."):
@@ -144,13 +149,23 @@ def load_application(target: str, field: str = "import_path") -> Mainspring:
         if inspect.isfunction(found):
             with _named_errors(field, target, path):
                 found = found()
-    finally:
-        _loading.reset(token)
     if not isinstance(found, Mainspring):
         remedy = f"{path!r} is of type {type(found).__name__}"
         raise _refused(field, target, "the name of a Mainspring object", remedy)
     found._runtime.origin.loaded_as(target)
     return found
+
+
+def load_in_child(target: str, modules: Mapping[str, str]) -> Mainspring:
+    """The application, with the handlers of modules that it does not import itself: those that the worker's own main
+    program has imported. `modules` comes from `places_of`."""
+    app = load_application(target)
+    app._runtime.import_modules()
+    for place, handler in modules.items():
+        if handler not in app._runtime.registry.names:
+            with _while_loading(target), _named_errors("import_path", target, place):
+                _module(place)
+    return app
 
 
 def refuse_while_loading() -> None:
@@ -163,9 +178,20 @@ def refuse_while_loading() -> None:
         )
 
 
+@contextmanager
+def _while_loading(target: str) -> Iterator[None]:
+    token = _loading.set(target)
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
 def _module(name: str) -> ModuleType:
     if not name.endswith(".py"):
         return importlib.import_module(name)
+    if SCRIPT in sys.modules:
+        return sys.modules[SCRIPT]
     spec = importlib.util.spec_from_file_location(SCRIPT, name)
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(name=name)

@@ -267,7 +267,7 @@ class Runtime:
             tracing=parts.tracing,
             logger=self.logger,
             webhooks=parts.node_webhooks(self.settings, self.emit),
-            processes=partial(make_processes, self.settings, self.import_path, parts.time),
+            processes=partial(make_processes, self.settings, self.import_path, self.registry.modules, parts.time),
             isolates=any(spec.isolation == "process" for _, spec in declared),
         )
         await node.start()

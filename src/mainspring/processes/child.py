@@ -76,7 +76,7 @@ class Application(NamedTuple):
     logger: logging.Logger | None
 
 
-Load = Callable[[str], Application]
+Load = Callable[[Setup], Application]
 
 
 class WorkersClock:
@@ -143,7 +143,7 @@ class Child:
         sys.path[:] = self._setup.python_path
         self._output.begin(self._setup.log_level)
         try:
-            self._application = application = load(self._setup.import_path)
+            self._application = application = load(self._setup)
             self._resources = self._loop_runner.run(self._cleanup.enter_async_context(application.resources))
         except BaseException as error:
             self._send(Refused(describe_error(error), describe_traceback(error)))

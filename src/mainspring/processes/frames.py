@@ -41,6 +41,8 @@ class Setup(msgspec.Struct, tag="setup"):
     """The first message: what to import, and how the worker is set up."""
 
     import_path: str
+    modules: dict[str, str]
+    """Modules that declare handlers, each with one of these: imported if the application does not import them."""
     python_path: list[str]
     username: str
     channel: str | None

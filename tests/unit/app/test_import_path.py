@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mainspring import Mainspring
-from mainspring.app.import_path import load_application
+from mainspring.app.import_path import load_application, load_in_child, places_of
 from mainspring.model.errors import ConfigurationError, InvalidValue
 
 pytestmark = pytest.mark.req("EXE-9")
@@ -147,6 +147,22 @@ def test_what_cannot_be_loaded_says_why(module: Any, text: str, target: str, wor
     with pytest.raises((InvalidValue, ConfigurationError)) as raised:
         load_application(target)
     assert words in str(raised.value)
+
+
+def test_a_child_imports_the_modules_that_declared_handlers_elsewhere(module: Any) -> None:
+    module("shop", APP)
+    module("more", "from shop import app\n@app.job('more', isolation='process')\ndef more() -> None: ...")
+    import shop
+
+    assert places_of(shop.app._runtime.registry.modules) == {"shop": "work"}
+    import more  # type: ignore[import-not-found]
+
+    modules = places_of(more.app._runtime.registry.modules)
+    assert modules == {"shop": "work", "more": "more"}
+    for name in ("shop", "more"):
+        del sys.modules[name]  # as in a child that is new
+    app = load_in_child("shop:app", modules)
+    assert app._runtime.registry.names == {"work", "more"}
 
 
 CHILD = """

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any, Unpack
 
 from ...model.calendars.calendar import Calendar
@@ -61,6 +62,8 @@ class Registry:
         self.calendars: dict[str, Calendar] = {}
         self.tenant_context = tenant_context
         self._default_isolation, self._check_importable = default_isolation, check_importable
+        self.modules: dict[str, str] = {}
+        """The modules that declared handlers, each with the first handler that it declared."""
         self.revision = 0
         """Grows with every declaration, so that the application notices jobs that are not in the store yet."""
 
@@ -200,6 +203,7 @@ class Registry:
         self._refuse_duplicate(own_name("name", name), where, override)
         handler = make_handler(name, function, where, options, self._default_isolation)
         self._add(handler, self._declaration(name, handler, options, where))
+        self.modules.setdefault(_calling_module(), name)
         return handler
 
     def _declaration(self, name: str, handler: Handler, options: dict[str, Any], where: str) -> Declaration:
@@ -268,10 +272,20 @@ def calling_place() -> str:
 
 
 def _caller() -> tuple[str, int]:
+    frame = _calling_frame()
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("unknown", 0)
+
+
+def _calling_frame() -> FrameType | None:
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
         frame = frame.f_back
-    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("unknown", 0)
+    return frame
+
+
+def _calling_module() -> str:
+    frame = _calling_frame()
+    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
 
 
 def _key(ref: Any) -> Any:
