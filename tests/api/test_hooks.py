@@ -113,6 +113,25 @@ async def test_the_same_delivery_many_times_at_once_triggers_once(nodes: Nodes) 
     await second.close()
 
 
+async def test_a_server_without_the_code_passes_what_the_handler_took(nodes: Nodes) -> None:
+    app, without_code = application(nodes), nodes.app(prune=False)
+    await app.jobs()
+    first = (await without_code.hooks.set("first", "all")).secret.reveal()  # by somebody without the code, too
+    second = (await app.hooks.set("second", "all")).secret.reveal()
+    everything = {"payload", "event", "delivery"}
+    for server, hook, secret, passed in (
+        (app, "first", first, everything),
+        (app, "second", second, everything),
+        (without_code, "second", second, everything),
+        (without_code, "first", first, {"payload"}),
+    ):
+        async with client_of(server) as client:
+            made = await send(client, hook, sign(BODY, secret, id=f"{hook}-{id(server)}"))
+            assert (await app.get(made.json()["execution_id"])).params.keys() == passed
+    await app.close()
+    await without_code.close()
+
+
 async def test_github_and_stripe(memory_nodes: Nodes) -> None:
     app = application(memory_nodes)
     async with client_of(app) as client:

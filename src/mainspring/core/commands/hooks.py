@@ -53,9 +53,13 @@ class _StoredSecret(msgspec.Struct, frozen=True, omit_defaults=True):
     created: Micros
     expires: Micros | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(created={self.created}, expires={self.expires})"
+
 
 class _Hook(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The body of the entry. `passed` are the parameters that the handler takes; the newest secret comes first."""
+    """The body of the entry. `passed` are the parameters that the handler took when the hook was set, for processes
+    that do not know the handler; the newest secret comes first."""
 
     job: str
     style: Style
@@ -153,7 +157,7 @@ class Hooks:
         if not isinstance(enabled, bool):
             raise InvalidValue("enabled", enabled, "true or false")
         given = None if secret is None else _checked(secret, kind)
-        passed = await self._passed(job)
+        passed = await self._passed(job, PARAMETERS[:1])
         while True:
             old, version = await self._old(name)
             now = await self._store.now()
@@ -213,16 +217,15 @@ class Hooks:
         self._fresh_until = 0.0
         return (await self._store.write_entries([EntryWrite(entry=entry, seen_version=version, audit=audit)]))[0]
 
-    async def _passed(self, job: str) -> tuple[str, ...]:
-        """The parameters that the job's handler takes from a delivery. A process that does not know the handler passes
-        the payload alone."""
+    async def _passed(self, job: str, unknown: tuple[str, ...]) -> tuple[str, ...]:
+        """The parameters that the job's handler takes from a delivery; `unknown` in a process without its code."""
         if identifier("job", job).startswith(SYSTEM_PREFIX):
             raise InvalidValue(
                 "job", job, "a job of the application", f"{SYSTEM_PREFIX}* are jobs of Mainspring itself"
             )
         found = await self._jobs.read(job)
         signature = self._creation.signature(found.spec.handler)
-        return PARAMETERS[:1] if signature is None else passed_to(signature, job, found.spec.params)
+        return unknown if signature is None else passed_to(signature, job, found.spec.params)
 
     # --- receiving ----------------------------------------------------------------------------------------
     async def receive(self, name: str, body: bytes, headers: HasItems | Iterable[tuple[str, str]]) -> Received:
@@ -261,7 +264,7 @@ class Hooks:
             "event": delivery.event,
             "delivery": delivery.delivery,
         }
-        params = {each: parts[each] for each in hook.passed}
+        params = {each: parts[each] for each in await self._passed(hook.job, hook.passed)}
         try:
             return await self._runs.trigger(hook.job, params, by=f"hook:{name}", trigger="api", id=id)
         except AlreadyRunning as skipped:
