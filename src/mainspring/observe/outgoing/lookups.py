@@ -23,9 +23,10 @@ _Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 
 class Lookups:
-    """Shared by all event loops of the process."""
+    """Shared by all event loops of the process. `noun` is for the error when too many are in progress."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "name lookups") -> None:
+        self._noun = noun
         self._lock = threading.Lock()
         self._waiting: dict[object, list[_Waiter]] = {}
 
@@ -35,7 +36,7 @@ class Lookups:
         answer: asyncio.Future[Any] = loop.create_future()
         with self._lock:
             if key not in self._waiting and len(self._waiting) >= MOST_AT_ONCE:
-                raise OSError(f"{MOST_AT_ONCE} name lookups are in progress and none has answered yet")
+                raise OSError(f"{MOST_AT_ONCE} {self._noun} are in progress and none has ended yet")
             first = key not in self._waiting
             self._waiting.setdefault(key, []).append((loop, answer))
         if first:

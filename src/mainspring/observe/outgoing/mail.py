@@ -11,8 +11,10 @@ from email.message import EmailMessage
 from functools import partial
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from .lookups import LOOKUPS
+from .lookups import Lookups
 
+MAILS = Lookups("mails")
+"""Of its own: mails that hang must not use up the threads of name lookups."""
 PORTS = {"smtp": 587, "smtps": 465}
 
 
@@ -30,7 +32,7 @@ class SmtpMailer:
         message = _message(_sender(parts), to, subject, text)
         try:
             async with asyncio.timeout(deadline):
-                await LOOKUPS.call(object(), partial(_send, parts, message, deadline))
+                await MAILS.call(object(), partial(_send, parts, message, deadline))
         except TimeoutError:
             raise TimeoutError(f"{parts.hostname} did not take the mail within {deadline:g} s") from None
 
