@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
@@ -34,12 +34,12 @@ class Leases:
         self.info = info
         self.lease = lease
         self.held: dict[str, int] = {}
-        self.waiting: list[Sized] = []
-        """Those held that have not begun, of each worker."""
+        self.slotless: list[Callable[[], int]] = []
+        """Each counts executions held that take no slot: they have not begun, or their worker has no slots."""
 
     def heartbeat(self) -> HeartbeatRequest:
         held = tuple(self.held.copy().items())
-        running = max(len(held) - sum(map(len, self.waiting)), 0)
+        running = max(len(held) - sum(count() for count in self.slotless), 0)
         return HeartbeatRequest(
             worker=msgspec.structs.replace(self.info, running=running), leases=held, lease=self.lease
         )

@@ -207,8 +207,10 @@ class Node:
         handed_back = unsettled = 0
         if "worker" in self._settings.roles:
             patience = timeout - reserve - (self._time.monotonic() - began)
-            workers = [self.worker] if delivering is None else [self.worker, delivering]
-            ended = await asyncio.gather(*(worker.stop(patience, reserve * 0.5) for worker in workers))
+            stops = [self.worker.stop(patience, reserve * 0.5)]
+            if delivering is not None:
+                stops.append(delivering.stop(min(patience, node_part.PATIENCE), reserve * 0.5))
+            ended = await asyncio.gather(*stops)
             handed_back, unsettled = sum(each[0] for each in ended), sum(each[1] for each in ended)
         await self._leave(max(0.1, (timeout - reserve * 0.3 - (self._time.monotonic() - began)) / 2))
         self._emit(Stopped(self.id, handed_back, unsettled, self._settings.lease))

@@ -122,7 +122,7 @@ class Worker:
         self._runs: dict[str, Run] = {}
         self._lost: set[Run] = set()
         self._prefetched = Prefetched()
-        leases.waiting.append(self._prefetched)
+        leases.slotless.append((lambda: self._held) if settings.steady else self._prefetched.__len__)
         self._endings: list[_Ending] = []
         self._mismatches: set[asyncio.Task[None]] = set()
         self._started: list[Run] = []  # in this turn of the event loop, and not emitted yet

@@ -11,7 +11,7 @@ import msgspec
 from ...model.execution import ExecutionRow, State
 from ...model.store.messages import WorkerInfo
 from ...model.time.instants import Micros, maybe_datetime
-from ...model.values.reading import duration_text
+from ...model.values.reading import SYSTEM_PREFIX, duration_text
 from ..dependencies.compatibility import describe_conflict
 from ..dependencies.joins import group_words
 from ..rules.limits import limit_of, limit_words
@@ -334,10 +334,13 @@ def all_busy(handler: str, queue: str, workers: Sequence[WorkerInfo]) -> Reason 
     ]
     if not serving or any(worker.running < worker.concurrency for worker in serving):
         return None
+    if handler.startswith(SYSTEM_PREFIX):  # it takes no slot
+        return None
     busy, slots = (sum(getattr(worker, name) for worker in serving) for name in ("running", "concurrency"))
     message = f"all slots are busy: {busy} of {slots} on {len(serving)} worker(s)"
     return Reason("slots_busy", message, details={"running": busy, "slots": slots})
 
 
 def _serves(worker: WorkerInfo | WorkerView, queue: str) -> bool:
-    return worker.queues is None or queue in worker.queues
+    """Every worker serves the queues of Mainspring itself."""
+    return worker.queues is None or queue in worker.queues or queue.startswith(SYSTEM_PREFIX)

@@ -73,10 +73,8 @@ class EventHandOver:
 
     def _of(self, execution: ExecutionRow) -> Iterable[tuple[WebhookEvent, tuple[Endpoint, ...]]]:
         if execution.failures and (endpoints := self._subscriptions.wanting(RETRYING, execution)):
-            failed = [each for each in execution.attempts if each.end in FAILED_ATTEMPTS]
-            last = execution.attempts[-1:]  # after the last attempt nothing follows, unless the execution went on
-            for attempt in failed:
-                if attempt not in last or execution.state.value == "cancelled":
+            for attempt in execution.attempts:
+                if attempt.end in FAILED_ATTEMPTS and attempt.ended != execution.finished:  # another one followed
                     yield payloads.retrying(execution, attempt), endpoints
         event = payloads.ended(execution)
         if endpoints := self._subscriptions.wanting(event.type, execution):

@@ -41,9 +41,10 @@ class MarkingStore:
 
     async def _exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
         await self._subscriptions.read()
-        reply = await self._store.exchange([self._marked(change) for change in changes], claim)
-        applied = [change for change, done in zip(changes, reply.applied, strict=True) if done]
-        if any(change.to.final for change in applied):
+        marked = [self._marked(change) for change in changes]
+        reply = await self._store.exchange(marked, claim)
+        applied = [change for change, done in zip(marked, reply.applied, strict=True) if done]
+        if any(change.todo for change in applied):
             self._subscriptions.on_marked()
         await self._hand_over_retries(applied)
         return reply
@@ -84,8 +85,10 @@ class MarkingStore:
 
     async def _add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit]) -> list[Added]:
         await self._subscriptions.read()
-        added = await self._store.add([self._marked_row(each) for each in executions], audit)
-        self._subscriptions.on_marked()
+        rows = [self._marked_row(each) for each in executions]
+        added = await self._store.add(rows, audit)
+        if any(row.todo for row in rows):
+            self._subscriptions.on_marked()
         return added
 
     def _add_in(self, connection: Any, executions: Sequence[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
@@ -102,8 +105,10 @@ class MarkingStore:
 
     async def _write_jobs(self, writes: Sequence[JobWrite]) -> list[JobWritten]:
         await self._subscriptions.read()
-        written = await self._store.write_jobs([self._marked_write(each) for each in writes])
-        self._subscriptions.on_marked()
+        marked = [self._marked_write(each) for each in writes]
+        written = await self._store.write_jobs(marked)
+        if any(row.todo for write in marked for row in write.executions):
+            self._subscriptions.on_marked()
         return written
 
     def _marked_write(self, write: JobWrite) -> JobWrite:

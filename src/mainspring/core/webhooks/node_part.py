@@ -12,6 +12,8 @@ from .subscriptions import Subscriptions
 CONCURRENCY = AT_ONCE * MOST_ENDPOINTS
 """Deliveries that one node runs at once: as many as the limits of all endpoints admit, so that no receiver that hangs
 keeps another one waiting."""
+PATIENCE = 3.0
+"""Seconds that requests under way get when a node stops; what has no answer by then is sent again by another node."""
 POLL_INTERVAL = 1.0
 """Seconds until a node notices deliveries that another process has added."""
 

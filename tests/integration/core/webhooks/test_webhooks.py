@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from mainspring import JobContext, Mainspring, NonRetryable, Retry, Skip, every
+from mainspring import JobContext, Mainspring, NonRetryable, Retention, Retry, Skip, every
 from mainspring.webhooks import verify
 from tests.receiver import Message, Receiver, receiving
 from tests.support import Nodes, ended, until
 
 EXPECTED = {
     ("good", "execution.completed"),
+    ("unkept", "execution.completed"),
     ("bad", "execution.retrying"),
     ("bad", "execution.failed"),
     ("idle", "execution.skipped"),
@@ -34,6 +35,9 @@ def shop(nodes: Nodes) -> Mainspring:
     @app.job("good")
     async def good(ctx: JobContext) -> dict[str, int]:
         return {"rows": 3}
+
+    @app.job("unkept", retention=Retention(keep_success=False))
+    async def unkept(ctx: JobContext) -> None: ...
 
     @app.job("bad", max_attempts=2, retry=Retry("10ms", multiplier=1))
     async def bad(ctx: JobContext) -> None:
@@ -69,7 +73,7 @@ def _subject(data: dict[str, Any]) -> str:
 
 async def everything_happens(app: Mainspring) -> None:
     """One event of each kind."""
-    for name in ("good", "bad", "idle"):
+    for name in ("good", "unkept", "bad", "idle"):
         await ended(app, await app.enqueue(name))
     alive = await app.enqueue("single")
     await app.enqueue("single")

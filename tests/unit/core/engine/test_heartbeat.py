@@ -253,7 +253,7 @@ def test_of_several_leases_those_that_were_refused_are_lost_unless_they_have_bee
             it.sent()
             await it.answered()
             it.leases.held |= {"kept": 1, "refused": 2, "ended": 3, "again": 4}
-            it.leases.waiting.append(["kept"])
+            it.leases.slotless.append(lambda: 1)
             it.thread.wake()
             request = it.sent()
             assert dict(request.leases) == {"kept": 1, "refused": 2, "ended": 3, "again": 4}
