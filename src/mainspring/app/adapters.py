@@ -109,20 +109,21 @@ def make_processes(
     settings: Settings, import_path: str | None, modules: Mapping[str, str], clock: Clock
 ) -> ProcessPool:
     """The child processes of this worker, for isolated jobs."""
+    from ..processes.child_output import log_levels
     from ..processes.frames import Setup
     from ..processes.pool import ProcessPool
     from ..processes.rules import PoolSettings
 
-    setup = Setup(
-        import_path or "", places_of(modules), sys.path, settings.username, settings.channel, logging.root.level
-    )
+    python_path = [str(each) for each in sys.path]
+    places, levels = places_of(modules), log_levels()
+    setup = Setup(import_path or "", places, python_path, settings.username, settings.channel, levels)
     limits = PoolSettings(
         most=settings.concurrency,
         cancel_grace=settings.isolation_cancel_grace,
         term_grace=settings.isolation_term_grace,
         recycle_executions=settings.isolation_recycle_executions,
         recycle_age=settings.isolation_recycle_age,
-        recycle_size=settings.isolation_recycle_size,
+        recycle_growth=settings.isolation_recycle_growth,
     )
     return ProcessPool((sys.executable, "-m", CHILD), setup, limits, clock)
 

@@ -1,4 +1,4 @@
-"""The main of a child process: `python -m mainspring.app.child CHANNEL PARENT`. Only `processes.pool` starts it."""
+"""The main of a child process: `python -m mainspring.app.child CHANNEL STACK PARENT`. Only a pool starts it."""
 
 from __future__ import annotations
 
@@ -15,4 +15,5 @@ def load(setup: Setup) -> Application:
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), int(sys.argv[2]), load)
+    channel, stack, parent = map(int, sys.argv[1:])
+    serve(channel, stack, parent, load)

@@ -147,9 +147,10 @@ class IsolationSettings(msgspec.Struct, frozen=True, kw_only=True):
     isolation_recycle_age: Annotated[
         float, Setting(seconds(1.0, 365 * DAY), "a child process is replaced after this time, in seconds")
     ] = defaults.ISOLATION_RECYCLE_AGE
-    isolation_recycle_size: Annotated[
-        int, Setting(size, "a child process that holds more than this between executions is replaced, in bytes")
-    ] = defaults.ISOLATION_RECYCLE_SIZE
+    isolation_recycle_growth: Annotated[
+        int,
+        Setting(size, "a child process that holds so much more than when it was new is replaced, in bytes"),
+    ] = defaults.ISOLATION_RECYCLE_GROWTH
 
 
 class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,7 +65,7 @@ class SettingsOptions(TypedDict, total=False):
     isolation_term_grace: _Seconds | None
     isolation_recycle_executions: int | None
     isolation_recycle_age: _Seconds | None
-    isolation_recycle_size: int | str | None
+    isolation_recycle_growth: int | str | None
     username: str | None
     channel: str | None
     log_format: Literal["console", "json"] | None

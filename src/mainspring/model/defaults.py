@@ -26,7 +26,7 @@ ISOLATION_CANCEL_GRACE: Final = 2.0
 ISOLATION_TERM_GRACE: Final = 2.0
 ISOLATION_RECYCLE_EXECUTIONS: Final = 1_000
 ISOLATION_RECYCLE_AGE: Final = 3_600.0
-ISOLATION_RECYCLE_SIZE: Final = 512 * 1024 * 1024
+ISOLATION_RECYCLE_GROWTH: Final = 512 * 1024 * 1024
 """Bytes."""
 
 # --- payloads -------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import ctypes
+import faulthandler
 import logging
 import os
 import resource
@@ -97,13 +98,16 @@ class _Job(NamedTuple):
     since: float
 
 
-def serve(channel: int, parent: int, load: Load) -> NoReturn:
-    """The whole life of a child. `channel` is the descriptor of its end of the socket pair."""
+def serve(channel: int, stack: int, parent: int, load: Load) -> NoReturn:
+    """The whole life of a child. `channel` is the descriptor of its end of the socket pair, `stack` that of a file for
+    the stack of a handler that crashes, or that SIGTERM reaches: even if it hangs outside of Python."""
     _die_with(parent)
+    os.set_inheritable(stack, False)
+    faulthandler.enable(stack, all_threads=False)
     connection = socket.socket(fileno=channel)
     os.set_inheritable(channel, False)
     os.register_at_fork(after_in_child=connection.close)  # what a handler forks must not keep the channel open
-    Child(connection).serve(load)
+    Child(connection, stack).serve(load)
 
 
 def _die_with(parent: int) -> None:
@@ -116,8 +120,8 @@ def _die_with(parent: int) -> None:
 
 
 class Child:
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection, self._pid = connection, os.getpid()
+    def __init__(self, connection: socket.socket, stack: int) -> None:
+        self._connection, self._stack, self._pid = connection, stack, os.getpid()
         self._decoder = from_worker()
         self._clock = WorkersClock()
         self._sending, self._receiving = threading.Lock(), threading.Lock()
@@ -139,16 +143,17 @@ class Child:
         for number, action in ((signal.SIGTERM, self._on_term), (signal.SIGXCPU, self._on_cpu_limit)):
             signal.signal(number, action)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        faulthandler.register(signal.SIGTERM, self._stack, all_threads=False, chain=True)
         self._setup = self._first_message()
         sys.path[:] = self._setup.python_path
-        self._output.begin(self._setup.log_level)
+        self._output.begin()
         try:
             self._application = application = load(self._setup)
             self._resources = self._loop_runner.run(self._cleanup.enter_async_context(application.resources))
         except BaseException as error:
             self._send(Refused(describe_error(error), describe_traceback(error)))
             self._leave(1)
-        self._output.take_over()
+        self._output.take_over(self._setup.log_levels)
         start_capture(self)
         self._send(Ready(own_cpu(), self._peak.resident()))
         threading.Thread(target=self._listen, name="mainspring-channel", daemon=True).start()
@@ -204,17 +209,19 @@ class Child:
     def _receive(self, job: _Job) -> None:
         """Nothing is taken from the channel that could be meant for the main thread."""
         with self._receiving:
-            if self._current is not job:
-                return
-            try:
-                data = self._connection.recv(CHUNK, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return
-            if not data:
-                _end_group()
-            for message in list(self._decoder.feed(data)):
-                if isinstance(message, Cancel):
-                    self._cancel(job, message)
+            if self._current is job:
+                self._take_cancel(job)
+
+    def _take_cancel(self, job: _Job) -> None:
+        try:
+            data = self._connection.recv(CHUNK, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        if not data:
+            _end_group()
+        for message in list(self._decoder.feed(data)):
+            if isinstance(message, Cancel):
+                self._cancel(job, message)
 
     def _attempt(self, start: Start) -> Attempt:
         self._clock.offset = start.offset
@@ -358,7 +365,14 @@ class Child:
     def _on_term(self, number: int, frame: FrameType | None) -> None:
         """The worker insists. A signal that comes after the attempt it was meant for changes nothing."""
         job = self._current
-        if job is not None and job.attempt.stopped is not None and self._may_interrupt():
+        if job is None or not self._interruptible:
+            return
+        if job.attempt.stopped is None and self._receiving.acquire(blocking=False):
+            try:
+                self._take_cancel(job)  # the other thread had no chance: the handler held the interpreter's lock
+            finally:
+                self._receiving.release()
+        if job.attempt.stopped is not None and self._may_interrupt():
             job.attempt.context.check()  # raises
 
     def _on_cpu_limit(self, number: int, frame: FrameType | None) -> None:

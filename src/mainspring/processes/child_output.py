@@ -15,14 +15,26 @@ from typing import Any, TextIO
 
 from ..core.declaring.execution_log import this_thread
 from ..core.engine.outcomes import Attempt
-from ..model.values.payload import safe_text
+from ..model.values.payload import HIGHEST, LOWEST, safe_text
 from .frames import ForwardedRecord
 
-MOST_RECORDS = 1_000
+MOST_RECORDS = 250
 """Records that wait for the next report. A handler that logs more than that in a quarter of a second is cut short."""
 LONGEST = 16_384
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-_PLAIN = (str, int, float, bool, type(None))
+
+
+def log_levels() -> dict[str, int]:
+    """The levels of the loggers of this process that have one of their own; that of the root logger is under ""."""
+    loggers = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
+    return {"": logging.root.level} | {each.name: each.level for each in loggers if each.level}
+
+
+def is_plain_extra(value: object) -> bool:
+    """Whether a field of a record can travel as it is."""
+    if type(value) is str:
+        return len(value) <= LONGEST and value.isprintable()
+    return value is None or type(value) in (bool, float) or (type(value) is int and LOWEST <= value <= HIGHEST)
 
 
 class ChildOutput:
@@ -33,16 +45,16 @@ class ChildOutput:
         self._forwarder = Forwarder(self)
         self._printed: list[Printed] = []
 
-    def begin(self, level: int) -> None:
-        """Before the application is imported: its own set-up of logging may change the level."""
-        logging.root.setLevel(level)
+    def begin(self) -> None:
         for name, kept in (("stdout", logging.INFO), ("stderr", logging.WARNING)):
             printed = Printed(self, getattr(sys, name), kept, name)
             setattr(sys, name, printed)
             self._printed.append(printed)
 
-    def take_over(self) -> None:
-        """After the import: replace the handlers of all loggers that have any."""
+    def take_over(self, levels: dict[str, int]) -> None:
+        """After the import: replace the handlers of all loggers that have any, and let through what the worker does."""
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
         loggers = [each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger)]
         for logger in loggers:
             had = [each for each in logger.handlers if not isinstance(each, logging.NullHandler)]
@@ -133,19 +145,19 @@ class Forwarder(logging.Handler):
 
     def _forwarded(self, record: logging.LogRecord) -> ForwardedRecord:
         extra = {
-            name: value for name, value in record.__dict__.items() if name not in _STANDARD and type(value) in _PLAIN
+            name: value for name, value in record.__dict__.items() if name not in _STANDARD and is_plain_extra(value)
         }
         exception = record.exc_text
         if record.exc_info and not exception:
             exception = logging.Formatter().formatException(record.exc_info)
         return ForwardedRecord(
-            name=record.name,
+            name=safe_text(record.name, LONGEST),
             level=record.levelno,
             message=safe_text(record.getMessage(), LONGEST),
             created=record.created,
-            path=record.pathname,
+            path=safe_text(record.pathname, LONGEST),
             line=record.lineno,
-            function=record.funcName,
+            function=None if record.funcName is None else safe_text(record.funcName, LONGEST),
             exception=None if exception is None else safe_text(exception, LONGEST),
             extra=self._fields() | extra,
         )

@@ -46,7 +46,7 @@ class Setup(msgspec.Struct, tag="setup"):
     python_path: list[str]
     username: str
     channel: str | None
-    log_level: int
+    log_levels: dict[str, int]
 
 
 class Start(msgspec.Struct, tag="start"):

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -36,6 +37,7 @@ REAP_FIRST, REAP_LONGEST = 0.002, 0.1
 CLOSED_GRACE = 0.5
 """Seconds that a child may live on after it has closed its channel."""
 LEAVE_GRACE = 2.0
+STACK_LIMIT = 32_768
 
 
 class Owner(Protocol):
@@ -55,16 +57,19 @@ class Member:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
+        self._stack = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open as long as the child lives
         with theirs:
             try:
+                descriptors = [theirs.fileno(), self._stack.fileno()]
                 self._popen = subprocess.Popen(
-                    [*command, str(theirs.fileno()), str(os.getpid())],
-                    pass_fds=[theirs.fileno()],
+                    [*command, *map(str, descriptors), str(os.getpid())],
+                    pass_fds=descriptors,
                     stdin=subprocess.DEVNULL,
                     start_new_session=True,
                 )
             except BaseException:
                 ours.close()
+                self._stack.close()
                 raise
         self.pid = self._popen.pid
         self._channel: socket.socket | None = ours
@@ -78,6 +83,10 @@ class Member:
         self.executions = 0
         self.ready = False
         self.size: int | None = None
+        """Bytes that it held after its last attempt."""
+        self._first_size: int | None = None
+        self.stack: str | None = None
+        """Of the handler, when a signal ended its process or was to stop it."""
         # of the attempt that runs; the watch reads them
         self.number = 0
         self.max_memory: int | None = None
@@ -152,7 +161,8 @@ class Member:
                 self._owner.on_result(self, message)
             case Ready():
                 self._cancel_timer()
-                self.ready, self.cpu_before, self.size = True, message.cpu, message.size
+                self.ready, self.cpu_before = True, message.cpu
+                self.size = self._first_size = message.size
                 self._owner.on_ready(self)
             case Refused():
                 self._owner.on_refused(self, message)
@@ -168,6 +178,11 @@ class Member:
             self._loop.remove_writer(channel)
             channel.close()
             self._closed_at = self._loop.time()
+
+    @property
+    def growth(self) -> int:
+        """Bytes that it holds more than when it was new."""
+        return 0 if self.size is None or self._first_size is None else self.size - self._first_size
 
     # --- attempts -----------------------------------------------------------------------------------------
     def begin(self, start: Start) -> None:
@@ -204,12 +219,13 @@ class Member:
     def kill(self, why: Killed | None = None) -> None:
         """With everything that its handler has started, as long as that has not left its process group."""
         self.killed = self.killed or why
-        if not self._popen.returncode:
+        if self._popen.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         self._loop.call_soon(self.on_exit)
 
     def has_exited(self) -> bool:
+        """Its number is not free for others before `_wait`."""
         try:
             found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # the application waits for children of its own, and got this one
@@ -238,6 +254,7 @@ class Member:
             os.killpg(self.pid, signal.SIGKILL)  # what its handler has started; before the group's number is free
         code, cpu = self._wait()
         self._popen.returncode = 0 if code is None else code
+        self._read_stack()
         self._owner.on_gone(self, code, cpu)
 
     def _more_to_read(self) -> bool:
@@ -255,6 +272,12 @@ class Member:
         except ChildProcessError:
             return None, None
         return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+
+    def _read_stack(self) -> None:
+        with self._stack, suppress(OSError):
+            self._stack.seek(0)
+            text = self._stack.read(STACK_LIMIT) or b""
+            self.stack = text.decode("utf-8", "replace") or None
 
     def _signal(self, number: signal.Signals) -> None:
         if self._popen.returncode is None:

@@ -216,7 +216,7 @@ class ProcessPool:
         if peak is not None and outcome.memory_mb is not None and peak > outcome.memory_mb:
             outcome = msgspec.structs.replace(outcome, memory_mb=peak)  # its own children held memory as well
         age = self._loop.time() - member.since
-        if result.reusable and not self._closed and not is_worn(self.settings, member.executions, age, member.size):
+        if result.reusable and not self._closed and not is_worn(self.settings, member.executions, age, member.growth):
             self._rest(member)
         else:
             self._retire(member)
@@ -240,7 +240,7 @@ class ProcessPool:
         if run is not None and not run.abandoned:
             how = how_it_ended(code, member.killed)
             cpu_ms = None if cpu is None else max(0.0, cpu - member.cpu_before) * 1000
-            run.attempt.ended(ProcessDied(how.reason, how.error, None, cpu_ms, megabytes(member.peak)))
+            run.attempt.ended(ProcessDied(how.reason, how.error, member.stack, cpu_ms, megabytes(member.peak)))
         if run is not None:
             self._keep_one()
         self._dispatch()
@@ -286,7 +286,7 @@ class ProcessPool:
         now = self._loop.time()
         for member in list(self._idle):
             unused = now - self._idle_since[member] > IDLE_FOR and len(self._idle) > 1
-            if unused or is_worn(self.settings, member.executions, now - member.since, member.size):
+            if unused or is_worn(self.settings, member.executions, now - member.since, member.growth):
                 self._retire(member)
 
     # --- the end ------------------------------------------------------------------------------------------

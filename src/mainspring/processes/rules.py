@@ -25,7 +25,7 @@ class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
     term_grace: float
     recycle_executions: int
     recycle_age: float
-    recycle_size: int
+    recycle_growth: int
 
 
 class Killed(msgspec.Struct, frozen=True):
@@ -75,10 +75,11 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def is_worn(settings: PoolSettings, executions: int, age: float, size: int | None) -> bool:
-    """Whether a child is to be replaced: by the number of its executions, its age, or what it holds while idle."""
-    too_large = size is not None and size > settings.recycle_size
-    return executions >= settings.recycle_executions or age >= settings.recycle_age or too_large
+def is_worn(settings: PoolSettings, executions: int, age: float, growth: int) -> bool:
+    """Whether a child is to be replaced: by the number of its executions, its age, or by how much it has grown. An
+    application that is large from the start does not count."""
+    worked_enough = executions >= settings.recycle_executions or age >= settings.recycle_age
+    return worked_enough or growth > settings.recycle_growth
 
 
 def graces(settings: PoolSettings, within: float | None) -> tuple[float, float]:

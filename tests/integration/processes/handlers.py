@@ -85,6 +85,13 @@ def blocks_for_a_moment(ctx: JobContext, file: str) -> None:
     sum(itertools.repeat(0, 10_000_000))
 
 
+def sleeps_with_the_lock(ctx: JobContext, file: str) -> None:
+    """A call into C that holds the interpreter's lock, and that a signal ends: no other thread sees the request."""
+    begin(file)
+    ctypes.PyDLL(None).sleep(60)
+    time.sleep(60)
+
+
 def leaves(ctx: JobContext, file: str) -> None:
     sys.exit(3)
 
@@ -170,7 +177,8 @@ def reports(ctx: JobContext, file: str) -> dict[str, Any]:
 def _current_span() -> str:
     from opentelemetry import trace
 
-    return f"{trace.get_current_span().get_span_context().trace_id:032x}"
+    here = trace.get_current_span().get_span_context()
+    return f"{here.trace_id:032x}-{here.span_id:016x}"
 
 
 def uses_memory(ctx: JobContext, file: str) -> None:
@@ -193,7 +201,8 @@ async def never_yields(ctx: JobContext, file: str) -> None:
 
 
 PLAIN = (
-    returns, raises, checks, ignores, blocks, blocks_for_a_moment, leaves, exits, crashes, asks_for_too_much, grows,
+    returns, raises, checks, ignores, blocks, sleeps_with_the_lock, blocks_for_a_moment, leaves, exits, crashes,
+    asks_for_too_much, grows,
     starts_children, forks_and_grows, computes, writes_to_the_channel, closes_everything, reports, uses_memory,
 )  # fmt: skip
 COROUTINES = (awaits, never_yields)
@@ -216,7 +225,7 @@ def build(store: Any = "memory://", **settings: Any) -> Mainspring:
     for coroutine in COROUTINES:
         app.job(f"process_{coroutine.__name__}", isolation="process", **once)(coroutine)
         app.job(f"async_{coroutine.__name__}", **once)(coroutine)
-    for each in (checks, ignores, blocks, awaits, never_yields):
+    for each in (checks, ignores, blocks, sleeps_with_the_lock, awaits, never_yields):
         app.job(f"timed_{each.__name__}", isolation="process", timeout=0.3, **once)(each)
     app.job("timed_thread", isolation="thread", timeout=0.2, **once)(checks)
     app.job("timed_async", timeout=0.2, **once)(awaits)

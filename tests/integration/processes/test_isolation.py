@@ -12,9 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 from mainspring import Execution, Mainspring, State
 from mainspring.model.errors import ConfigurationError
+from mainspring.processes import pool as pool_module
 from tests.integration.processes.handlers import build
 from tests.support import DEADLINE, until
 
@@ -88,6 +93,7 @@ ONLY_IN_PROCESSES: dict[str, tuple[State, str | None, str | None]] = {
     "timed_checks": (State.FAILED, "timeout", "timed out after 0.3 s"),
     "timed_ignores": (State.FAILED, "timeout", "timed out after 0.3 s"),
     "timed_blocks": (State.FAILED, "timeout", "timed out after 0.3 s; its process did not stop in time and was killed"),
+    "timed_sleeps_with_the_lock": (State.FAILED, "timeout", "timed out after 0.3 s"),
     "timed_awaits": (State.FAILED, "timeout", "timed out after 0.3 s"),
     "timed_never_yields": (State.FAILED, "timeout", "timed out after 0.3 s"),
     "timed_thread": (State.FAILED, "timeout", "timed out after 0.2 s"),
@@ -133,6 +139,8 @@ def _check_ending(ended: Execution, state: State, reason: str | None, error: str
     job, (attempt,) = ended.job, ended.attempts
     assert (ended.state, ended.reason) == (state, reason), (job, ended.error)
     assert (error or "") in (ended.error or ""), (job, ended.error)
+    if job in ("process_crashes", "timed_blocks"):
+        assert job.partition("_")[2] in (attempt.traceback or ""), "where it was when the signal came"
     own = reason if state is State.FAILED and reason not in ("error", "timeout") else None
     assert attempt.reason == own, job
     assert (attempt.cpu_ms is None) == ("async" in job), job
@@ -174,15 +182,23 @@ def _check_growth(ended: Execution, file: Path) -> None:
 
 @pytest.mark.req("EXE-9", "EXE-11")
 async def test_the_context_works_in_a_child(caplog: pytest.LogCaptureFixture) -> None:
-    """Tenants, resources, setup hook, progress, counters, metadata, logs."""
+    """Tenants, resources, setup hook, progress, counters, metadata, logs, traces."""
+    tracers, spans = TracerProvider(), InMemorySpanExporter()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
     with caplog.at_level(logging.INFO):
-        async with running(concurrency=2) as app:
+        async with running(concurrency=2, tracer_provider=tracers, tracing=True) as app:
             parent = await app.enqueue("tenants", {"file": ""})
             assert parent is not None
             assert (await app.wait(parent.id, timeout=DEADLINE)).state is State.COMPLETED
             runs = [await app.get(run.execution_id) for run in await app.tenants.runs(parent)]
             for run in runs:
                 _check_context(run, [line for _, line in await app.logs(run.id)], pool_of(app).pids)
+    consumed = [span for span in spans.get_finished_spans() if span.kind is SpanKind.CONSUMER]
+    attempts = {(span.attributes or {})["messaging.message.id"]: span for span in consumed}
+    for run in runs:
+        worker = attempts[run.id].get_span_context()
+        assert worker is not None
+        assert run.result["span"] == f"{worker.trace_id:032x}-{worker.span_id:016x}", "the handler is inside it"
     records = [record for record in caplog.records if record.name == "shop.orders"]
     assert [record.getMessage() for record in records] == ["logged 1", "logged 1"], "the worker's handlers get them"
     assert {record.execution_id for record in records} == {run.id for run in runs}  # type: ignore[attr-defined]
@@ -208,7 +224,7 @@ def _check_context(run: Execution, log: list[Any], children: list[int]) -> None:
 
 
 @pytest.mark.req("EXE-9")
-async def test_children_are_kept_warm_recycled_and_replaced(tmp_path: Path) -> None:
+async def test_children_are_kept_warm_recycled_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(concurrency=2, isolation_recycle_executions=3) as app:
         pool, pids = pool_of(app), []
         assert len(pool.pids) == 1, "one child is there from the start"
@@ -226,7 +242,10 @@ async def test_children_are_kept_warm_recycled_and_replaced(tmp_path: Path) -> N
         stopped = await Cell(app, tmp_path, "timed_ignores").start()
         os.kill(await stopped.begun(), signal.SIGSTOP)
         assert (await stopped.ended()).reason == "timeout", "a stopped process can be killed all the same"
-        left = pool.pids
+        monkeypatch.setattr(pool_module, "IDLE_FOR", 0.0)
+        pool._sweep()
+        assert len(pool.pids) == 1, "one child is kept, those that are not needed end"
+        left = [*pool.pids, *(member.pid for member in pool._leaving)]
     assert all(map(is_gone, [*left, *children])), "what a handler has started ends with its child"
 
 

@@ -7,7 +7,7 @@ import pytest
 from mainspring.processes.rules import CHANNEL_LOST, STOPPED, PoolSettings, graces, how_it_ended, is_worn, out_of_memory
 
 SETTINGS = PoolSettings(
-    most=4, cancel_grace=2.0, term_grace=1.0, recycle_executions=10, recycle_age=60.0, recycle_size=100
+    most=4, cancel_grace=2.0, term_grace=1.0, recycle_executions=10, recycle_age=60.0, recycle_growth=100
 )
 
 
@@ -38,11 +38,11 @@ def test_what_the_worker_has_killed_it_for_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("executions", "age", "size", "worn"),
-    [(9, 59, 100, False), (10, 0, 0, True), (0, 60, 0, True), (0, 0, 101, True), (0, 0, None, False)],
+    ("executions", "age", "growth", "worn"),
+    [(9, 59, 100, False), (10, 0, 0, True), (0, 60, 0, True), (0, 0, 101, True), (0, 0, -5, False)],
 )
-def test_children_wear_out(executions: int, age: float, size: int | None, worn: bool) -> None:
-    assert is_worn(SETTINGS, executions, age, size) is worn
+def test_children_wear_out(executions: int, age: float, growth: int, worn: bool) -> None:
+    assert is_worn(SETTINGS, executions, age, growth) is worn
 
 
 def test_a_stop_that_has_to_be_quick_shortens_both_graces() -> None:
