@@ -351,10 +351,13 @@ def test_progress_and_time_so_far_of_what_runs(cli: Callable[..., Said]) -> None
         await until(lambda: progressed(app, run))
         said = [await asyncio.to_thread(cli, "executions", "list", "--running", URL)]
         said.append(await asyncio.to_thread(cli, "executions", "show", run.id, URL))
+        following = asyncio.create_task(asyncio.to_thread(cli, "executions", "logs", run.id, "--follow", URL))
         await app.cancel_execution(run.id)
-        return said
+        return [*said, await following]
 
-    listed, shown = filled(look)
+    listed, shown, followed = filled(look)
+    assert re.search(r"6/20 \(30%\)(, \S+/s, \S+ left)?: row 6\n", followed.err)
+    assert followed.err.endswith("cancelled\n")
     assert re.search(r"6/20 \(30%\)(, \S+/s, \S+ left)?: row 6", listed.out)
     assert re.search(r"running +\S+ \(\S+( \S+)?\) +\d+(ms|\.\ds)", listed.out)
     assert re.search(r"6/20 \(30%\)(, \S+/s, \S+ left)?: row 6", shown.out)
