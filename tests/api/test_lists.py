@@ -47,6 +47,7 @@ def test_every_post_takes_an_idempotency_key() -> None:
     document = create_api(Mainspring("memory://")._runtime).openapi()
     posts = {path: each["post"] for path, each in document["paths"].items() if "post" in each}
     assert len(posts) > 20
+    del posts["/hooks/{name}"]  # which has the sender's id of the delivery instead
     for path, operation in posts.items():
         assert "Idempotency-Key" in {each.get("name") for each in operation["parameters"]}, path
 
