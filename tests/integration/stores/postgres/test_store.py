@@ -290,8 +290,14 @@ async def test_a_deadlock_is_tried_again(url: str) -> None:
         await crossing
         await other.commit()
         assert (await settling).applied == (True, True)
+
+        async def counted() -> bool:
+            """A connection reports what it counted after its next transaction; without one, 10 s later."""
+            await asyncio.gather(*(store.now() for _ in range(10)))
+            return bool(await first_column(url, deadlocks))
+
         deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-        await until(lambda: first_column(url, deadlocks), "the server has counted it")
+        await until(counted, "the server has counted it")
 
 
 async def waiting(url: str, count: int) -> bool:
