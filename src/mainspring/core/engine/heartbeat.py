@@ -95,7 +95,7 @@ class HeartbeatThread:
         self._silence = Silence(clock, leases.lease)
         self._nudge = threading.Event()
         self._stopping = False
-        self._ended = asyncio.Event()
+        self._ended: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="mainspring-heartbeat", daemon=True)
         self._watch: asyncio.Task[None] | None = None
@@ -108,21 +108,24 @@ class HeartbeatThread:
         self._nudge.set()
 
     async def stop(self, timeout: float = LAST_BEAT) -> None:
+        """On any loop: the one it was started on may be closed by now."""
+        if self._ended is None:
+            self._ended = (asyncio.get_running_loop(), asyncio.Event())
         self._stopping = True
         self._nudge.set()
         if self._thread.is_alive():
-            await self._until_ended(timeout)
+            await self._until_ended(self._ended[1], timeout)
         if self._watch is not None and self._loop is asyncio.get_running_loop():
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
-        elif self._watch is not None:  # started on another loop, which may be closed by now
-            self._on_loop(self._watch.cancel)
+        elif self._watch is not None:
+            self._on_loop(self._loop, self._watch.cancel)
 
-    async def _until_ended(self, timeout: float) -> None:
+    async def _until_ended(self, ended: asyncio.Event, timeout: float) -> None:
         """A heartbeat that hangs is not waited for: its thread is a daemon, and ends with the process."""
         try:
             async with asyncio.timeout(timeout):
-                await self._ended.wait()
+                await ended.wait()
         except TimeoutError:
             return
         self._thread.join()
@@ -135,13 +138,15 @@ class HeartbeatThread:
                 self._beat(sent)
             self._nudge.wait(max(0.0, sent + self._interval - self._clock.monotonic()))
             self._nudge.clear()
-        self._on_loop(self._ended.set)
+        if self._ended is not None:
+            loop, ended = self._ended
+            self._on_loop(loop, ended.set)
 
     def _beat(self, sent: float) -> None:
         request = self.leases.heartbeat()
         reply = self._send(request)
         self._silence.last_sent = sent
-        self._on_loop(self._received, request, reply, self._clock.monotonic())
+        self._on_loop(self._loop, self._received, request, reply, self._clock.monotonic())
 
     async def _watch_silence(self) -> None:
         """On the event loop, because a heartbeat may hang. Cuts off at the instant at which the lease ends, and again
@@ -161,6 +166,7 @@ class HeartbeatThread:
         now = reply.now + seconds_to_micros(self._clock.monotonic() - received)
         self._on_reply(self.leases.still_held(request, msgspec.structs.replace(reply, now=now)))
 
-    def _on_loop(self, callback: Callable[..., object], *arguments: object) -> None:
+    @staticmethod
+    def _on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: object) -> None:
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(callback, *arguments)
+            loop.call_soon_threadsafe(callback, *arguments)

@@ -6,12 +6,14 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from mainspring.app.adapters import SystemClock
 from mainspring.core.engine.heartbeat import HeartbeatThread, Leases
 from mainspring.model.execution import ExecutionRow
 from mainspring.model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
@@ -280,3 +282,23 @@ def test_the_clock_of_the_store_goes_on_while_the_event_loop_is_blocked() -> Non
             assert it.replies[-1].now == 3_500_000
 
     run(main())
+
+
+@pytest.mark.req("WRK-5")
+def test_it_is_stopped_on_another_loop_than_it_was_started_on() -> None:
+    """As `app.sync.close()` does after `asyncio.run(...)`: the loop of the start is closed by then."""
+
+    async def begin() -> HeartbeatThread:
+        info, ignore = WorkerInfo(id="w", host="h", pid=1, version="v"), lambda *_: None
+        made = HeartbeatThread(lambda _: reply(), Leases(info, LEASE), SystemClock(), INTERVAL, ignore, ignore)
+        made.start()
+        return made
+
+    async def end(made: HeartbeatThread) -> bool:
+        await made.stop(timeout=PATIENCE)
+        return made._thread.is_alive()
+
+    made = asyncio.run(begin())
+    began = time.monotonic()
+    assert asyncio.run(end(made)) is False
+    assert time.monotonic() - began < PATIENCE / 2
