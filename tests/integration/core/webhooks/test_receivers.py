@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from mainspring import Execution, JobContext, Mainspring
+from mainspring import CommandRefused, Execution, InvalidValue, JobContext, Mainspring
 from mainspring.core.views.execution import row_of
 from mainspring.core.webhooks import delivering
 from mainspring.model.events import WebhookDisabled
@@ -183,3 +183,47 @@ async def test_texts_for_people(memory_nodes: Nodes) -> None:
             assert "To: ops@example.com" in mails[0]
             assert "From: jobs@example.com" in mails[0]
             assert "Subject: [mainspring] bad failed: ValueError" in mails[0].replace("\r\n ", " ")
+
+
+@pytest.mark.req("WHK-1", "FLW-6")
+async def test_what_failed_is_sent_again_in_bulk_under_the_same_id(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app(private_urls=True)
+
+    @app.job("good")
+    async def good(ctx: JobContext) -> None: ...
+
+    async with receiving() as receiver, app:
+        receiver.behaviours["/hook"] = answers(410)
+        await app.start()
+        await app.webhooks.create(receiver.url("/hook"), id="hook")
+        await ended(app, await app.enqueue("good"))
+        await until(lambda: _count(app, "failed", 1))
+        del receiver.behaviours["/hook"]
+        await app.webhooks.enable("hook")
+        done = await app.bulk.executions("retry", job="mainspring.webhooks", tenant="hook", status="failed")
+        assert done.done == 1
+        await until(lambda: _count(app, "completed", 1))
+        first, again = receiver.messages
+        assert (first.body, first.headers["webhook-id"]) == (again.body, again.headers["webhook-id"])
+
+
+async def _count(app: Mainspring, status: str, count: int) -> bool:
+    return len(await app.webhooks.deliveries("hook", status=status)) == count
+
+
+@pytest.mark.req("WHK-1", "SEC-4")
+async def test_nobody_but_mainspring_sends_as_mainspring(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+
+    async def anything(ctx: JobContext) -> None: ...
+
+    with pytest.raises(InvalidValue, match=r"does not begin with 'mainspring\.'"):
+        app.job("mainspring.webhooks")(anything)
+    async with app:
+        await app.webhooks.create("https://x.example/", id="a")
+        body = {"id": "x", "event": "execution.failed", "body": "{}"}
+        for command in (app.trigger, app.enqueue):
+            with pytest.raises(CommandRefused, match="it is Mainspring's own"):
+                await command("mainspring.webhooks", body)
+        with pytest.raises(CommandRefused, match="it is Mainspring's own"):
+            await app.enqueue("mainspring.webhooks", body, tenant="a")
