@@ -123,7 +123,7 @@ async def measure(runs: int) -> dict[str, float]:
                 if number >= WARM_UP:
                     took[name].append((time.perf_counter() - began) * 1000)
     finally:
-        await runner.close()
+        await runner.close(patience=2.0)
         threads.close()
         executor.shutdown()
         bare.close()

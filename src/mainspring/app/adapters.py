@@ -109,6 +109,8 @@ def make_processes(
     settings: Settings, import_path: str | None, modules: Mapping[str, str], clock: Clock
 ) -> ProcessPool:
     """The child processes of this worker, for isolated jobs."""
+    if os.name != "posix":
+        raise ConfigurationError('isolation="process" needs a POSIX system; use isolation="thread" on Windows')
     from ..processes.child_output import log_levels
     from ..processes.frames import Setup
     from ..processes.pool import ProcessPool

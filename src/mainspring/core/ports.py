@@ -458,7 +458,7 @@ class Isolated(Protocol):
         is taken by then. An attempt that has no process yet does not begin."""
 
     def kill(self) -> None:
-        """End the process now. `ended` is not called any more."""
+        """The worker stops, and waits no longer: end the process now. `ended` is not called any more."""
 
 
 class ProcessPool(Protocol):
@@ -469,5 +469,5 @@ class ProcessPool(Protocol):
 
     def run(self, attempt: IsolatedAttempt) -> Isolated: ...
 
-    async def close(self) -> None:
-        """End all children."""
+    async def close(self, patience: float) -> None:
+        """End all children; those that are idle get so many seconds to clean up."""

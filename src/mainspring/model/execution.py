@@ -62,7 +62,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     overran: AskedBy | None = None
     """It went on although it was asked to stop."""
     reason: str | None = None
-    """Why it failed, if not by an error of the handler: `out_of_memory`, `cpu_limit`, `exit_code` or `signal`."""
+    """Why it failed, if not by an error of the handler: `out_of_memory`, `cpu_limit`, `exit_code`, `signal`,
+    `broken_channel` or `payload_mismatch`."""
 
     @property
     def started_at(self) -> datetime:

@@ -30,7 +30,9 @@ START_LIMIT = 60.0
 SWEEP_EVERY = 10.0
 IDLE_FOR = 60.0
 """Seconds after which a child that is not needed ends; one is kept."""
-CLOSE_PATIENCE = 3.0
+KILL_PATIENCE, GUARDIAN_PATIENCE = 2.0, 1.0
+"""Seconds after which nobody waits any more for a child that was killed, and for the guardian: it has nothing to do but
+to end."""
 
 
 class IsolatedRun:
@@ -44,6 +46,8 @@ class IsolatedRun:
         self.abandoned = False
 
     def stop(self, kind: StopKind, reason: str, within: float | None = None) -> None:
+        if kind == "handed_back":
+            self._pool.drain()
         if self.member is not None:
             self.member.stop(kind, reason, graces(self._pool.settings, within))
         else:
@@ -51,6 +55,7 @@ class IsolatedRun:
 
     def kill(self) -> None:
         self.abandoned = True
+        self._pool.drain()
         if self.member is not None:
             self.member.kill()
 
@@ -78,7 +83,11 @@ class Guardian:
     def close(self) -> None:
         assert self._popen.stdin is not None
         self._popen.stdin.close()
-        self._popen.wait()
+        try:
+            self._popen.wait(GUARDIAN_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
 
     def _write(self, line: str) -> None:
         assert self._popen.stdin is not None
@@ -91,8 +100,6 @@ class ProcessPool:
     process are added to it."""
 
     def __init__(self, command: Sequence[str], setup: Setup, settings: PoolSettings, clock: Clock) -> None:
-        if sys.platform == "win32":
-            raise ConfigurationError('isolation="process" needs a POSIX system; use isolation="thread" on Windows')
         self.settings = settings
         self._command, self._setup, self._clock = command, setup, clock
         self._loop = asyncio.get_running_loop()
@@ -108,7 +115,7 @@ class ProcessPool:
         self._first: asyncio.Future[None] | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()
-        self._closed = False
+        self._draining = False
 
     @property
     def pids(self) -> list[int]:
@@ -146,7 +153,7 @@ class ProcessPool:
             run = self._waiting.popleft()
             if run.attempt.begins():
                 self._begin(self._idle.pop(), run)
-        while len(self._waiting) > len(self._starting) and len(self.pids) < self.settings.most and not self._closed:
+        while len(self._waiting) > len(self._starting) and len(self.pids) < self.settings.most and not self._draining:
             try:
                 self._spawn()
             except OSError as error:
@@ -216,7 +223,7 @@ class ProcessPool:
         if peak is not None and outcome.memory_mb is not None and peak > outcome.memory_mb:
             outcome = msgspec.structs.replace(outcome, memory_mb=peak)  # its own children held memory as well
         age = self._loop.time() - member.since
-        if result.reusable and not self._closed and not is_worn(self.settings, member.executions, age, member.growth):
+        if result.reusable and not is_worn(self.settings, member.executions, age, member.growth):
             self._rest(member)
         else:
             self._retire(member)
@@ -276,7 +283,7 @@ class ProcessPool:
 
     def _keep_one(self) -> None:
         """A child is ready for the next attempt, so that it need not wait for an import."""
-        if not self._closed and not self._starting and not self._idle and len(self.pids) < self.settings.most:
+        if not self._draining and not self._starting and not self._idle and len(self.pids) < self.settings.most:
             with suppress(OSError):
                 self._spawn()
 
@@ -290,20 +297,30 @@ class ProcessPool:
                 self._retire(member)
 
     # --- the end ------------------------------------------------------------------------------------------
-    async def close(self) -> None:
-        """End all children: those that are idle by themselves, the others at once."""
-        self._closed = True
+    def drain(self) -> None:
+        """The worker stops: start no further child."""
+        self._draining = True
+
+    async def close(self, patience: float) -> None:
+        """End all children: those that are idle by themselves, if they do so in time, the others at once."""
+        self.drain()
         if self._sweeping is not None:
             self._sweeping.cancel()
         for member in list(self._idle):
             self._retire(member)
         for member in (*self._starting, *self._busy):
             member.kill()
-        if self._starting or self._busy or self._leaving:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_PATIENCE):
-                    await self._empty.wait()
+        await self._until_empty(patience)
+        for member in list(self._leaving):
+            member.kill()
+        await self._until_empty(KILL_PATIENCE)
         self._watch.close()
         if self._guardian is not None:
             self._guardian.close()  # kills what is left
             self._guardian = None
+
+    async def _until_empty(self, patience: float) -> None:
+        if self._starting or self._busy or self._leaving:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self._empty.wait()

@@ -62,6 +62,7 @@ def raises(ctx: JobContext, file: str) -> None:
 
 def checks(ctx: JobContext, file: str) -> None:
     """Stops when it is asked to."""
+    ctx.progress(1, 2)
     begin(file)
     while True:
         ctx.check()

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,8 @@ async def test_each_way_to_end_in_each_place(tmp_path: Path) -> None:
         for cell in cells:
             if cell.job in CANCELLED:
                 await cell.begun()
+                if cell.job == "process_checks":
+                    await until(partial(_progress, app, cell.id), "progress while it runs")
                 await app.cancel(cell.id, reason="not needed")
         for cell in cells:
             ended = await cell.ended()
@@ -126,6 +129,10 @@ async def test_each_way_to_end_in_each_place(tmp_path: Path) -> None:
             pid = int((tmp_path / job).read_text())
             await until(lambda pid=pid: is_gone(pid), f"{job}: an interrupted child is replaced")
         assert (await (await Cell(app, tmp_path, "process_returns").start()).ended()).state is State.COMPLETED
+
+
+async def _progress(app: Mainspring, id: str) -> bool:
+    return ((await app.get(id)).progress or {}).get("total") == 2
 
 
 def _end_children(pids: list[int]) -> None:

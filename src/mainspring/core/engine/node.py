@@ -32,6 +32,8 @@ from .worker import Worker, WorkerSettings
 
 HeartbeatMaker = Callable[..., Heartbeat]
 FIRST_BEAT = 2.0
+CHILD_PATIENCE = 2.0
+"""Seconds that idle child processes get to clean up at the end."""
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,9 +219,10 @@ class Node:
         return unsettled
 
     async def _leave(self, timeout: float) -> None:
-        await asyncio.gather(self.janitor.stop(timeout), self._heartbeat.stop(timeout))
+        await asyncio.gather(
+            self.janitor.stop(timeout), self._heartbeat.stop(timeout), self._runner.close(min(timeout, CHILD_PATIENCE))
+        )
         self._threads.close()
-        await self._runner.close()
         try:
             async with asyncio.timeout(timeout):
                 await self._store.remove_worker(self.id)

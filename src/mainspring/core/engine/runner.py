@@ -198,9 +198,9 @@ class Runner:
             self._processes = self._make_processes()
         return self._processes
 
-    async def close(self) -> None:
+    async def close(self, patience: float) -> None:
         if self._processes is not None:
-            await self._processes.close()
+            await self._processes.close(patience)
 
     def prepare(self, execution: ExecutionRow, handler: Handler) -> Run:
         context = RunningContext(execution, *self._for_contexts)
