@@ -232,7 +232,6 @@ def build(store: Any = "memory://", **settings: Any) -> Mainspring:
     app.job("timed_async", timeout=0.2, **once)(awaits)
     app.job("tenants", isolation="process", tenants=["acme", "umbra"], tenant_max_attempts=1)(reports)
     app.job("hard_limit", isolation="process", max_address_space="4GiB", **once)(asks_for_too_much)
-    app.job("retried", isolation="process", max_attempts=2, retry="0s")(exits)
     return app
 
 

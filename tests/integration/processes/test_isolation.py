@@ -112,7 +112,7 @@ async def test_each_way_to_end_in_each_place(tmp_path: Path) -> None:
     expected = dict(ONLY_IN_PROCESSES)
     for what, ending in SAME_EVERYWHERE.items():
         expected |= {f"{place}_{what}": ending for place in ("async", "thread", "process")}
-    async with running(concurrency=6) as app:
+    async with running(concurrency=3) as app:
         cells = [await Cell(app, tmp_path, job).start() for job in (*expected, *CANCELLED)]
         for cell in cells:
             if cell.job in CANCELLED:
@@ -242,8 +242,6 @@ async def test_children_are_kept_warm_recycled_and_replaced(tmp_path: Path, monk
         (idle,) = pool.pids
         os.kill(idle, signal.SIGKILL)
         await until(lambda: pool.pids and idle not in pool.pids, "a new child in place of one that was killed")
-        retried = await (await Cell(app, tmp_path, "retried").start()).ended()
-        assert [attempt.reason for attempt in retried.attempts] == ["exit_code", "exit_code"]
         children = (await (await Cell(app, tmp_path, "process_starts_children").start()).ended()).result["children"]
         assert not any(map(is_gone, children))
         stopped = await Cell(app, tmp_path, "timed_ignores").start()

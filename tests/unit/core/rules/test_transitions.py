@@ -219,6 +219,16 @@ def test_a_neighbour_that_died_with_it_is_not_condemned() -> None:
 
 
 @pytest.mark.req("EXE-4")
+@pytest.mark.req("EXE-5", "EXE-9")
+def test_the_reason_of_a_failure_is_kept_with_its_attempt_also_if_it_is_retried() -> None:
+    retried = transitions.after_attempt(running(), outcome("failed", reason="out_of_memory"), 0.5)
+    assert retried.attempt is not None
+    assert (retried.to, retried.attempt.reason) == (State.PENDING, "out_of_memory")
+    usual = transitions.after_attempt(running(), outcome("failed", reason="error"), 0.5)
+    assert usual.attempt is not None
+    assert usual.attempt.reason is None, "the error says it all"
+
+
 def test_a_lost_worker_counts_as_a_failure() -> None:
     current = running(policy=RunPolicy(max_attempts=1))
     change = transitions.after_attempt(current, transitions.lost(current, 99))

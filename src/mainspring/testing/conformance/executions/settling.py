@@ -20,7 +20,7 @@ class Settling(StoreSuite):
     async def test_a_final_change_makes_a_record(self, world: World) -> None:
         row = await world.running(unique_key="u")
         world.clock.advance(2)
-        attempt = world.attempt(end="completed", cpu_ms=1.25, overran="timeout")
+        attempt = world.attempt(end="completed", cpu_ms=1.25, memory_mb=31.5, overran="timeout", reason="signal")
         texts: dict[str, Any] = {"result_json": '{"ok":true}', "counters_json": '{"n":2}', "metadata_json": '{"m":1}'}
         assert await world.settle(row, at=world.now - 7, attempt=attempt, reason="why", error="e", **texts)
         done = await world.get(row.id)
