@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 from benchmarks.isolation import BAR_MS, measure
 
-TRIES = 5
-
 
 @pytest.mark.req("EXE-9")
 async def test_a_run_in_a_child_costs_little_more_than_one_in_a_thread() -> None:
-    """The best of some tries counts: a busy machine makes everything slower, and never quicker."""
-    overheads = []
-    for _ in range(TRIES):
-        medians = await measure(100)
-        overheads.append(medians["process"] - medians["thread"])
-        if overheads[-1] <= BAR_MS:
-            return
-    pytest.fail(f"at most {BAR_MS} ms are allowed: {overheads}")
+    """The quickest tenth counts: the median of a busy machine says more about the machine. The benchmark has that."""
+    took = await measure(200)
+    quick = {name: statistics.quantiles(each, n=10)[0] for name, each in took.items()}
+    print({name: round(each, 3) for name, each in quick.items()})
+    assert quick["process"] - quick["thread"] <= BAR_MS
