@@ -89,7 +89,7 @@ class Parts:
         plain = traced(announcing(store, self.wakeups), self.tracing)
         self.subscriptions = Subscriptions(plain, self.time)
         own_cache = JobCache(plain, self.time, self.chance, settings.release)
-        self.hand_over = EventHandOver(plain, self.subscriptions, own_cache)
+        self.hand_over = EventHandOver(plain, self.subscriptions, own_cache, emit)
         self.store = store = cast(Store, MarkingStore(plain, self.subscriptions, self.hand_over, emit))
         self.calendars = Calendars(store, self.time, self.chance, registry.calendars)
         self.job_cache = JobCache(store, self.time, self.chance, settings.release, self.calendars)

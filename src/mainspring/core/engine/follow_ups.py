@@ -113,8 +113,6 @@ class FollowUps:
         probed: set[str] = set()
         await enter_windows(self._store, marked, self._emit)
         failed |= await hand_over(self._store, self._dependents, marked, now, self._emit)
-        if self._webhooks is not None:
-            await self._webhooks.ended(marked)
         for execution in (each for each in marked if each.id not in failed):
             try:
                 self._once_more |= await _follow_up(self._store, execution, probed, now, self._emit)
@@ -122,6 +120,8 @@ class FollowUps:
                 raise
             except Exception as error:
                 failed[execution.id] = error
+        if self._webhooks is not None:
+            await self._webhooks.ended(marked)  # after all else: webhooks hold up no job
         done = [each.id for each in marked if each.id not in failed]
         if done:
             await self._store.todo_done(done)

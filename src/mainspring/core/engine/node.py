@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -155,8 +156,9 @@ class Node:
     def _start_roles(self) -> None:
         if self._webhooks is not None:
             subscriptions = self._webhooks.subscriptions
-            subscriptions.on_marked = self.janitor.wake_follow_ups
-            subscriptions.on_exist, subscriptions.on_handed_over = self._start_deliveries, self._wake_deliveries
+            subscriptions.on_marked = partial(self._soon, self.janitor.wake_follow_ups)
+            subscriptions.on_exist = partial(self._soon, self._start_deliveries)
+            subscriptions.on_handed_over = partial(self._soon, self._wake_deliveries)
         self.janitor.start()
         if "worker" in self._settings.roles:
             self.worker.start()
@@ -164,6 +166,11 @@ class Node:
             self.scheduler.start()
             self.backfills.start()
         self._emit(Running(self.id, self._settings.roles, msgspec.to_builtins(self._settings)))
+
+    def _soon(self, call: Callable[[], None]) -> None:
+        """Call it on the event loop of this node: writes of the blocking facade come from another thread."""
+        if not self._event_loop.is_closed():
+            self._event_loop.call_soon_threadsafe(call)
 
     def _start_deliveries(self) -> None:
         """Webhooks have a worker of their own, so that neither they nor jobs take slots from each other. It starts with

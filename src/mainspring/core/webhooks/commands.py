@@ -120,7 +120,7 @@ class Webhooks:
             id=f"wh-{self._chance.randbytes(6).hex()}" if id is None else identifier("id", id),
             format=kind,
             scheme=signs,
-            secrets=() if given is None else (EndpointSecret(given, now),),
+            secrets=() if given is None else (_new(given, now),),
             enabled=_flag("enabled", enabled),
             disabled=None if enabled else now,
             created=now,
@@ -258,7 +258,6 @@ class Webhooks:
 def view(endpoint: Endpoint) -> WebhookView:
     newest = endpoint.secrets[0] if endpoint.secrets else None
     old = [secret.expires for secret in endpoint.secrets[1:] if secret.expires is not None]
-    asymmetric = newest is not None and endpoint.scheme == "v1a"
     return WebhookView(
         id=endpoint.id,
         url=masked_url(endpoint.url),
@@ -277,7 +276,7 @@ def view(endpoint: Endpoint) -> WebhookView:
         created_by=endpoint.created_by,
         secret_created_at=None if newest is None else to_datetime(newest.created),
         old_secret_until=maybe_datetime(max(old, default=None)),
-        public_key=public_key(newest.text) if newest is not None and asymmetric else None,
+        public_key=None if newest is None else newest.public,
         tag=tag_of(endpoint),
     )
 
@@ -326,7 +325,11 @@ def _rotated(secrets: tuple[EndpointSecret, ...], text: str, now: Micros, ends: 
         if each.expires is None or now < each.expires
     ]
     living = [each for each in kept if each.expires is not None and now < each.expires and each.text != text]
-    return (EndpointSecret(text, now), *living[: MOST_SECRETS - 1])
+    return (_new(text, now), *living[: MOST_SECRETS - 1])
+
+
+def _new(text: str, now: Micros) -> EndpointSecret:
+    return EndpointSecret(text, now, public=public_key(text) if text.startswith("whsk_") else None)
 
 
 def _flag(field: str, value: Any) -> bool:

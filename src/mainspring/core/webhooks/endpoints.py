@@ -37,11 +37,13 @@ class EndpointNotFound(NotFound):
 
 
 class EndpointSecret(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`expires` is set when a newer secret takes its place."""
+    """`expires` is set when a newer secret takes its place. `public` is the public half of a secret of the scheme
+    `v1a`."""
 
     text: str
     created: Micros
     expires: Micros | None = None
+    public: str | None = None
 
     def __repr__(self) -> str:
         return f"EndpointSecret(created={self.created}, expires={self.expires})"

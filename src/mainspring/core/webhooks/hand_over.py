@@ -21,6 +21,7 @@ from ...model.time.instants import Micros
 from ...model.values.ids import NO_CHANCE
 from ...model.values.reading import SYSTEM_PREFIX
 from ..jobs.job_cache import JobCache
+from ..loops import Emit, one_by_one
 from ..ports import Store
 from ..rules.new_execution import new_execution
 from . import payloads
@@ -58,16 +59,18 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class EventHandOver:
-    def __init__(self, store: Store, subscriptions: Subscriptions, job_cache: JobCache) -> None:
-        self._store, self._subscriptions, self._job_cache = store, subscriptions, job_cache
+    def __init__(self, store: Store, subscriptions: Subscriptions, job_cache: JobCache, emit: Emit) -> None:
+        self._store, self._subscriptions, self._job_cache, self._emit = store, subscriptions, job_cache, emit
 
     async def ended(self, executions: Sequence[ExecutionRow]) -> None:
         """Hand over the endings of these executions, and those of their attempts that failed before. Retries are handed
-        over when they are settled; this adds what a crash has left out."""
+        over when they are settled; this adds what a crash has left out. An execution whose event cannot be rendered
+        holds nothing up."""
         await self._subscriptions.read()
         if self._subscriptions.absent:
             return
-        wanted = [pair for each in executions for pair in self._of(each)]
+        found = one_by_one("webhooks", executions, lambda each: list(self._of(each)), self._emit)
+        wanted = [event for _, events in found for event in events]
         if wanted:
             await self._add(wanted)
 

@@ -83,7 +83,9 @@ class World:
         self.plain = Counting(MemoryStore(self.clock))
         store: Any = self.plain
         self.subscriptions = Subscriptions(store, self.clock)
-        self.hand_over = EventHandOver(store, self.subscriptions, JobCache(store, self.clock, chance, "1"))
+        self.hand_over = EventHandOver(
+            store, self.subscriptions, JobCache(store, self.clock, chance, "1"), self.events.append
+        )
         self.store = MarkingStore(store, self.subscriptions, self.hand_over, self.events.append)
         cache = JobCache(store, self.clock, chance, "1")
         queries = Queries(store, cache, self.clock, 30.0)
@@ -247,3 +249,29 @@ async def test_commands_refuse_what_they_cannot_do() -> None:
         await world.webhooks.create("https://x.example/", id=f"b{number}", by="ada")
     with pytest.raises(InvalidValue, match="at most 100"):
         await world.webhooks.create("https://x.example/", by="ada")
+
+
+@pytest.mark.req("OBS-7")
+async def test_an_event_that_cannot_be_rendered_holds_nothing_up() -> None:
+    world = World()
+    await world.webhooks.create("https://x.example/", by="ada")
+    bad = world.row(state=State.COMPLETED, finished=world.clock.now(), result_json="{", number=1)
+    good = world.row("01a1eac9-7aad-787a-b322-ce0426566777", state=State.COMPLETED, finished=world.clock.now())
+    await world.hand_over.ended([bad, good])
+    assert await world.deliveries() == ["execution.completed"]
+    assert [type(event).__name__ for event in world.events] == ["Trouble"]
+
+
+@pytest.mark.req("WHK-1")
+async def test_asymmetric_signatures_show_their_public_key() -> None:
+    pytest.importorskip("cryptography")
+    world = World()
+    made = await world.webhooks.create("https://x.example/", id="a", scheme="v1a", by="ada")
+    rotated = await world.webhooks.rotate_secret("a", by="ada")
+    assert made.secret is not None
+    assert made.secret.reveal().startswith("whsk_")
+    assert (made.webhook.public_key or "")[:5] == (rotated.webhook.public_key or "")[:5] == "whpk_"
+    assert made.webhook.public_key != rotated.webhook.public_key
+    await world.deliver("a")
+    signatures = world.sender.sent[-1][1]["webhook-signature"].split()
+    assert [each.partition(",")[0] for each in signatures] == ["v1a", "v1a"], "both secrets sign"
