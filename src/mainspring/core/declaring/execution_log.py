@@ -52,11 +52,11 @@ class ExecutionLog:
         "_lines_left",
         "_lock",
         "_monotonic",
-        "_paused_until",
         "_refilled",
         "_reported",
         "dropped",
         "dropped_in_child",
+        "paused",
     )
 
     def __init__(self, clock: Clock) -> None:
@@ -66,7 +66,8 @@ class ExecutionLog:
         self._bytes_waiting = 0
         self._lines_left, self._bytes_left = float(BURST_LINES), float(BURST_BYTES)
         self._refilled = self._monotonic()
-        self._paused_until: float | None = None
+        self.paused: float | None = None
+        """Until when, on the monotonic clock, no line is kept."""
         self.dropped = 0
         """Lines of this attempt that were not kept."""
         self.dropped_in_child = 0
@@ -75,16 +76,16 @@ class ExecutionLog:
 
     def admits(self) -> bool:
         """Whether there is room for a line; if not, the line is counted. Ask before formatting it."""
-        return not self.refuses() and (self._paused_until is None or self._resumes())
+        return not self.refuses() and (self.paused is None or self._resumes())
 
     def refuses(self) -> bool:
         """The quick part of `admits`, for lines of a flood."""
-        until = self._paused_until
+        until = self.paused
         if until is None or self._monotonic() >= until:
             return False
         with self._lock:
-            self.dropped += 1
-        if not self.dropped % YIELD_EVERY and not inside_event_loop():
+            self.dropped = dropped = self.dropped + 1
+        if dropped % YIELD_EVERY == 0 and not inside_event_loop():
             time.sleep(0)
         return True
 
@@ -105,7 +106,7 @@ class ExecutionLog:
         with self._lock:
             self._append(line)
             if not self._has_room(now := self._monotonic()):
-                self._paused_until = now + PAUSE
+                self.paused = now + PAUSE
 
     @property
     def pending(self) -> bool:
@@ -115,7 +116,7 @@ class ExecutionLog:
     def drain(self, last: bool = False) -> tuple[LogLine, ...]:
         """The lines since the last call. The last call of an attempt says what was dropped even without room."""
         with self._lock:
-            if last or (self._paused_until is not None and self._monotonic() >= self._paused_until):
+            if last or (self.paused is not None and self._monotonic() >= self.paused):
                 self._report_dropped()
             lines, self._lines, self._bytes_waiting = tuple(self._lines), [], 0
         return lines
@@ -152,9 +153,9 @@ class ExecutionLog:
 
     def _resume(self, now: float) -> bool:
         if not self._has_room(now):
-            self._paused_until = now + PAUSE
+            self.paused = now + PAUSE
             return False
-        self._paused_until = None
+        self.paused = None
         self._report_dropped()
         return True
 

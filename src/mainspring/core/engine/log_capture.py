@@ -25,6 +25,7 @@ from ..declaring.execution_log import OWN_LOGGER, rendered, this_thread
 
 WARNINGS_LOGGER = "py.warnings"
 """The name that `logging.captureWarnings` uses."""
+_OWN = len(OWN_LOGGER)
 _OWN_LOGGERS = f"{OWN_LOGGER}."
 _OWN_FILES = str(Path(__file__).parents[2])
 
@@ -40,6 +41,10 @@ class LogCapture:
             context = current_context.get(None)
             if context is None or this_thread.kept_already or not self._active:
                 call_handlers(logger, record)
+                return
+            log = context._logged
+            if log is not None and log.paused and record.name[:_OWN] != OWN_LOGGER and log.refuses():
+                call_handlers(logger, record)  # a line of a flood: the shortest way
                 return
             this_thread.kept_already = True
             try:
@@ -109,9 +114,6 @@ def capturing(owner: object) -> Iterator[None]:
 def _keep_record(context: JobContext, record: logging.LogRecord) -> None:
     """Never raises. Records that are written while this one is formatted or handled are not kept."""
     try:
-        flooded = context._logged
-        if flooded is not None and not record.name.startswith(OWN_LOGGER) and flooded.refuses():
-            return
         if not _is_own(record) and (log := context._execution_log).admits():
             log.add(record.levelno, rendered(record.msg, record.args, record.exc_info), record.name)
     except BaseException:
