@@ -180,6 +180,7 @@ class Node:
             handlers = {*self.leases.info.handlers, *self._webhooks.names}
             self.leases.info = msgspec.structs.replace(self.leases.info, handlers=tuple(sorted(handlers)))
             self._deliveries.start()
+            self._heartbeat.wake()  # others see at once that it has the handler
 
     def _wake_deliveries(self) -> None:
         if self._deliveries is not None and self._delivering:

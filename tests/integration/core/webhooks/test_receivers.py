@@ -207,6 +207,23 @@ async def test_what_failed_is_sent_again_in_bulk_under_the_same_id(memory_nodes:
         assert (first.body, first.headers["webhook-id"]) == (again.body, again.headers["webhook-id"])
 
 
+@pytest.mark.req("WHK-1")
+async def test_an_endpoint_created_by_another_thread_is_served_by_the_node(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app(private_urls=True)
+
+    @app.job("good")
+    async def good(ctx: JobContext) -> None: ...
+
+    async with receiving() as receiver, app:
+        await app.start()
+        await asyncio.to_thread(app.sync.webhooks.create, receiver.url("/hook"), id="hook")
+        await app.enqueue("good")
+        await until(lambda: receiver.types("/hook") == ["execution.completed"])
+        [worker] = await app.workers()
+        assert "mainspring.webhooks" in worker.handlers, "known before the next regular heartbeat"
+    await asyncio.to_thread(app.sync.close)
+
+
 async def _count(app: Mainspring, status: str, count: int) -> bool:
     return len(await app.webhooks.deliveries("hook", status=status)) == count
 
