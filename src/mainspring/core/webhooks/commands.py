@@ -40,7 +40,7 @@ from .endpoints import (
     masked_url,
 )
 from .events import TEST, check_events
-from .hand_over import SYSTEM_JOB, EventHandOver, delivery
+from .hand_over import SYSTEM_JOB, EventHandOver, new_deliveries
 from .payloads import WebhookEvent
 from .subscriptions import Subscriptions
 
@@ -154,9 +154,8 @@ class Webhooks:
         """Send to it again. What was cancelled while it was disabled is not sent by itself: retry it in bulk."""
 
         def change(endpoint: Endpoint, now: Micros) -> Endpoint:
-            return msgspec.structs.replace(
-                endpoint, enabled=True, disabled=None, disabled_reason=None, failing_since=None
-            )
+            fields = {"disabled": None, "disabled_reason": None, "gave_up": False, "failing_since": None}
+            return msgspec.structs.replace(endpoint, enabled=True, **fields)
 
         return view(await self._change("enable", id, by, change, seen))
 
@@ -166,7 +165,9 @@ class Webhooks:
 
         def change(endpoint: Endpoint, now: Micros) -> Endpoint:
             disabled = endpoint.disabled if not endpoint.enabled else now
-            return msgspec.structs.replace(endpoint, enabled=False, disabled=disabled, disabled_reason=why)
+            return msgspec.structs.replace(
+                endpoint, enabled=False, disabled=disabled, disabled_reason=why, gave_up=False
+            )
 
         changed = await self._change("disable", id, by, change, seen)
         await delivering.cancel_waiting(self._store, id, f"webhook {id} was disabled: {why}", self._emit)
@@ -210,9 +211,8 @@ class Webhooks:
         endpoint, job, now = await self._read(id), await self._hand_over.system_job(), await self._store.now()
         data = {"webhook": endpoint.id, "message": "This is a test.", "sent_by": words("by", by)}
         event = WebhookEvent(TEST, now, random_id(now, self._chance), data)
-        row = msgspec.structs.replace(
-            delivery(job, event, endpoint.id, now), policy=new_execution.single_try(job), triggered_by=by
-        )
+        [made] = new_deliveries(job, event, [endpoint], now)
+        row = msgspec.structs.replace(made, policy=new_execution.single_try(job), triggered_by=by)
         audit = self._audit("test", id, by, now, after=row.id)
         [added] = await self._store.add([row], [audit])
         self._subscriptions.on_handed_over()

@@ -58,6 +58,8 @@ class Deliverer:
     async def _deliver(self, ctx: JobContext, id: str, event: str, body: str) -> dict[str, Any]:
         endpoint = await self._endpoint(ctx.tenant or "")
         if not endpoint.enabled and event != TEST:
+            if endpoint.gave_up:  # the process that disabled it may have died before it handed that over
+                await self._hand_over.disabled(endpoint)
             raise NonRetryable(f"webhook {endpoint.id} is disabled: {endpoint.disabled_reason or 'by an operator'}")
         try:
             answer = await self._send(endpoint, id, body)
@@ -127,7 +129,8 @@ class Deliverer:
             if not endpoint.enabled:
                 return
             now = await self._store.now()
-            disabled = msgspec.structs.replace(endpoint, enabled=False, disabled=now, disabled_reason=reason)
+            fields = {"enabled": False, "disabled": now, "disabled_reason": reason, "gave_up": True}
+            disabled = msgspec.structs.replace(endpoint, **fields)
             if await self._write(endpoint, disabled, reason, now):
                 break
         self._emit(WebhookDisabled(id, masked_url(endpoint.url), reason))

@@ -50,7 +50,8 @@ class EndpointSecret(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Secrets are sorted newest first. `failing_since` is set by the first failure after a success."""
+    """Secrets are sorted newest first. `failing_since` is set by the first failure after a success; `gave_up` says that
+    the endpoint was disabled because of its receiver, and not by an operator."""
 
     id: str
     url: str
@@ -67,6 +68,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_by: str
     disabled: Micros | None = None
     disabled_reason: str | None = None
+    gave_up: bool = False
     failing_since: Micros | None = None
     version: int = 0
 

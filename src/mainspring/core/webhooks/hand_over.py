@@ -7,7 +7,8 @@ endpoint, so an event that is handed over again after a crash creates nothing tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -36,6 +37,8 @@ AT_ONCE = 4
 DEADLINE = 15.0
 """Seconds for one request, from the resolution of the host's name to the end of the answer."""
 DELAYS = ("5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h")
+BATCH = 500
+"""Deliveries that one write adds."""
 FAILED_ATTEMPTS = frozenset({"failed", "timeout", "worker_lost"})
 
 SYSTEM_SPEC = JobSpec(
@@ -132,9 +135,11 @@ class EventHandOver:
             await self._add([(event, endpoints)])
 
     async def _add(self, wanted: Sequence[tuple[WebhookEvent, tuple[Endpoint, ...]]]) -> None:
+        """In batches: a hundred endings that a hundred endpoints want are ten thousand deliveries."""
         job, now = await self.system_job(), await self._store.now()
-        rows = [delivery(job, event, each.id, now) for event, endpoints in wanted for each in endpoints]
-        await self._store.add(rows)
+        rows = (row for event, endpoints in wanted for row in new_deliveries(job, event, endpoints, now))
+        while batch := list(islice(rows, BATCH)):
+            await self._store.add(batch)
         self._subscriptions.on_handed_over()
 
     async def system_job(self) -> Job:
@@ -146,9 +151,15 @@ class EventHandOver:
             return await self._job_cache.read(SYSTEM_JOB)
 
 
-def delivery(job: Job, event: WebhookEvent, endpoint: str, now: Micros) -> ExecutionRow:
+def new_deliveries(job: Job, event: WebhookEvent, endpoints: Iterable[Endpoint], now: Micros) -> Iterator[ExecutionRow]:
+    """One for each endpoint, all with the same body."""
+    body = event.body()
+    return (_delivery(job, event, body, each.id, now) for each in endpoints)
+
+
+def _delivery(job: Job, event: WebhookEvent, body: str, endpoint: str, now: Micros) -> ExecutionRow:
     id = event.id_for(endpoint)
-    params = msgspec.json.encode(Delivery(id, event.type, event.body())).decode()
+    params = msgspec.json.encode(Delivery(id, event.type, body)).decode()
     return new_execution(
         job,
         id=id,

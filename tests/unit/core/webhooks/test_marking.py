@@ -223,6 +223,46 @@ async def test_an_endpoint_that_only_fails_is_disabled_and_others_hear_of_it() -
         await world.deliver("nobody")
 
 
+@pytest.mark.req("WHK-1", "REL-1")
+async def test_a_crash_after_an_endpoint_was_disabled_loses_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The delivery that disabled it is rescued, and hands the event over."""
+    world = World()
+    await world.webhooks.create("https://gone.example/", id="gone", by="ada")
+    await world.webhooks.create("https://well.example/", id="well", events=["webhook.disabled"], by="ada")
+    world.sender.status = 410
+    with monkeypatch.context() as patch:
+        patch.setattr(world.hand_over, "disabled", _dies)
+        with pytest.raises(KeyboardInterrupt):
+            await world.deliver("gone")
+    assert await world.deliveries() == []
+    for _ in range(2):
+        with pytest.raises(NonRetryable, match="is disabled"):
+            await world.deliver("gone")
+    assert await world.deliveries() == ["webhook.disabled"]
+    await world.webhooks.disable("gone", by="ada")
+    world.clock.micros += 1
+    with pytest.raises(NonRetryable, match="disabled by ada"):
+        await world.deliver("gone")
+    assert await world.deliveries() == ["webhook.disabled"], "what an operator does is no news"
+
+
+async def _dies(endpoint: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.req("WHK-1", "PERF-1")
+async def test_many_endings_for_many_endpoints_are_added_in_batches() -> None:
+    world = World()
+    for number in range(100):
+        await world.webhooks.create("https://x.example/", id=f"b{number}", by="ada")
+    finished = {"state": State.COMPLETED, "finished": world.clock.now(), "owner": None}
+    world.plain.calls.clear()
+    await world.hand_over.ended([world.row(f"01a1eac9-7aad-787a-b322-ce042656600{n}", **finished) for n in range(7)])
+    sizes = [len(args[0]) for name, args in world.plain.calls if name == "add"]
+    assert sizes == [500, 200]
+    assert len({row.id for name, args in world.plain.calls if name == "add" for row in args[0]}) == 700
+
+
 @pytest.mark.req("WHK-1")
 async def test_commands_refuse_what_they_cannot_do() -> None:
     world = World()
