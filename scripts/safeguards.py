@@ -41,6 +41,7 @@ KILLS = "tests/crash/test_kills.py"
 ZOMBIES = "tests/crash/test_zombies.py"
 CLIENTS = "tests/crash/test_clients.py"
 STOP = "tests/crash/test_stop.py"
+ISOLATION = "tests/integration/processes/test_isolation.py"
 LOST_REPLIES = "tests/crash/test_lost_replies.py"
 FOLLOW_UPS = "tests/crash/test_follow_ups.py"
 BACKFILLS = "tests/simulation/test_backfills.py"
@@ -121,6 +122,17 @@ SAFEGUARDS = (
             ),
         ),
         (SIMULATION,),
+    ),
+    # --- isolated handlers
+    Safeguard(
+        "limit of memory, watched while a handler runs",
+        (Edit("processes/watch.py", "if limit is not None and size > limit:", "if limit is not None and size < 0:"),),
+        (f"{ISOLATION}::test_memory_and_cpu_are_measured_and_limited",),
+    ),
+    Safeguard(
+        "guardian of what a killed worker leaves behind",
+        (Edit("processes/guardian.py", "os.killpg(group, signal.SIGKILL)", "os.getpgid(group)"),),
+        ("tests/crash/test_isolation.py::test_a_worker_that_is_killed_leaves_no_process",),
     ),
     # --- leases
     Safeguard(

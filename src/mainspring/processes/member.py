@@ -53,8 +53,8 @@ class Owner(Protocol):
 class Member:
     """Started by its constructor, in the thread of the event loop: the child ends with the thread that started it."""
 
-    def __init__(self, owner: Owner, command: Sequence[str], setup: Setup) -> None:
-        self._owner = owner
+    def __init__(self, owner: Owner, command: Sequence[str], setup: Setup, term_grace: float) -> None:
+        self._owner, self._term_grace = owner, term_grace
         self._loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         self._stack = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open as long as the child lives
@@ -204,11 +204,11 @@ class Member:
         if number == self.number:
             self.kill(why)
 
-    def over_cpu(self, number: int, why: Killed, grace: float = LEAVE_GRACE) -> None:
+    def over_cpu(self, number: int, why: Killed) -> None:
         """The handler gets an exception first. If it was asked to stop before, that goes on."""
         if number == self.number and self._timer is None:
             self._signal(signal.SIGXCPU)
-            self._set_timer(grace, self.kill, why)
+            self._set_timer(self._term_grace, self.kill, why)
 
     # --- the end ------------------------------------------------------------------------------------------
     def leave(self) -> None:
@@ -303,7 +303,8 @@ def emit_records(report: Report, pid: int) -> None:
     for forwarded in report.records:
         logger = logging.getLogger(forwarded.name)
         if logger.isEnabledFor(forwarded.level):
-            logger.handle(forwarded.record(pid))
+            with suppress(Exception):  # a filter of the application must not cost an attempt its ending
+                logger.handle(forwarded.record(pid))
 
 
 def offset_of(now: int, monotonic: float) -> int:

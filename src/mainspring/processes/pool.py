@@ -187,7 +187,7 @@ class ProcessPool:
     def _spawn(self) -> None:
         if self._guardian is None:
             self._guardian = Guardian()
-        member = Member(self, self._command, self._setup)
+        member = Member(self, self._command, self._setup, self.settings.term_grace)
         member.set_start_limit(START_LIMIT)
         self._guardian.add(member.pid)
         self._starting.add(member)
