@@ -40,7 +40,7 @@ async def harm_on_the_loop(ctx: JobContext) -> str:
 
 def hold(ctx: JobContext, children: int, blocks: bool) -> None:
     """Write down the ids of its process and of those that it starts, and go on for ever."""
-    pids = [os.getpid(), *(os.posix_spawnp("sleep", ["sleep", "60"], os.environ) for _ in range(children))]
+    pids = [os.getpid(), *(os.posix_spawnp("sleep", ["sleep", "600"], os.environ) for _ in range(children))]
     file = Path(os.environ[FOLDER]) / f"{ctx.execution_id}.part"
     file.write_text(" ".join(map(str, pids)))
     file.rename(file.with_suffix(".pids"))

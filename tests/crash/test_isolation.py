@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +52,7 @@ async def test_without_isolation_the_worker_is_lost_and_another_takes_over(worke
 @pytest.mark.req("EXE-9")
 async def test_a_worker_that_is_killed_leaves_no_process(workers: Processes, tmp_path: Path) -> None:
     """Four busy children, two of which have started others, and two of which hold the interpreter's lock."""
-    app = build()
+    app, everyone = build(), set[int]()
     try:
         worker = workers.start("isolation_node", "default")
         for children, blocks in ((0, False), (2, False), (0, True), (2, True)):
@@ -58,12 +60,14 @@ async def test_a_worker_that_is_killed_leaves_no_process(workers: Processes, tmp
         await until(lambda: len(list(tmp_path.glob("*.pids"))) == 4, PATIENCE)
         known = _written_down(tmp_path)
         assert len(known) == 8
-        everyone = set(family(worker.pid)) - {worker.pid}
+        everyone |= set(family(worker.pid)) - {worker.pid}
         assert known < everyone, "the guardian is one of them as well"
         worker.kill()
         await until(lambda: not any(map(_lives, everyone)), PATIENCE)
     finally:
         await app.close()
+        for pid in filter(_lives, everyone):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _written_down(folder: Path) -> set[int]:
