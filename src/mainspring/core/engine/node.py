@@ -96,8 +96,8 @@ class Node:
             audit_retention=settings.audit_retention,
             webhooks=webhooks,
         )
-        hand_over = None if webhooks is None else webhooks.hand_over
-        self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe, hand_over)
+        wanted = None if webhooks is None else webhooks.subscriptions
+        self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe, wanted)
         self.backfills = BackfillDriver(store, emit)
         self._runner = runner = Runner(
             time,

@@ -22,7 +22,7 @@ from ..jobs.calendars import Calendars
 from ..loops import Emit, Loop, one_by_one, stop_all
 from ..ports import Clock, Store, Topic
 from ..rules import opening_hours, ticks
-from ..webhooks.hand_over import EventHandOver
+from ..webhooks.subscriptions import Subscriptions
 
 FIRST_PAGE, PAGE = 100, 1_000
 """Jobs read at once: few at first, which nearly always is all, and many once there are many."""
@@ -56,10 +56,10 @@ class Scheduler:
         emit: Emit,
         poll_interval: float,
         observe: Callable[[Micros, float], None] = lambda now, asked: None,
-        webhooks: EventHandOver | None = None,
+        subscriptions: Subscriptions | None = None,
     ) -> None:
         """`observe` gets the store's time, and the monotonic time at which the store was asked."""
-        self._webhooks = webhooks
+        self._subscriptions = subscriptions
         self._store, self._clock, self._chance, self._emit, self._observe = store, clock, chance, emit, observe
         self._poll_interval = poll_interval
         self._loop = Loop("scheduler", self.step, emit)
@@ -121,8 +121,8 @@ class Scheduler:
 
         def one(job: Job) -> _Made:
             write = ticks.materialise(job, now, self._chance, calendars)
-            if job.paused is not None and self._webhooks is not None:
-                write = self._webhooks.marked(job, write)
+            if job.paused is not None and self._subscriptions is not None:
+                write = self._subscriptions.marked(job, write)
             return write, opening_hours.closed_event(job, calendars, now)
 
         made = one_by_one("schedule", jobs, one, self._emit)

@@ -17,7 +17,6 @@ from ...model.execution import AttemptRecord, ExecutionRow
 from ...model.job import Job, JobSpec
 from ...model.limits import Limit
 from ...model.policies import Retry
-from ...model.store.messages import JobWrite
 from ...model.time.instants import Micros
 from ...model.values.ids import NO_CHANCE
 from ...model.values.reading import SYSTEM_PREFIX
@@ -95,30 +94,6 @@ class EventHandOver:
         ]
         if wanted:
             await self._add(wanted)
-
-    # --- jobs that are paused and resumed -----------------------------------------------------------------
-    # The mark `sweep` of a job that is not cancelled says that an event about it has to be handed over. It is part of
-    # the write that pauses or resumes the job; a janitor hands the event over and clears the mark.
-    async def steering(self, before: Job, write: JobWrite) -> JobWrite:
-        """The write of a command, marked if an endpoint wants to hear of it. An event that still waits is handed over
-        first: after the write nothing would remember it."""
-        if before.sweep and before.cancelled is None:
-            await self.steered(before)
-            if write.job.cancelled is None:
-                write = msgspec.structs.replace(write, job=write.job.with_changes(sweep=False))
-        if (before.paused is None) != (write.job.paused is None):
-            await self._subscriptions.read()
-        return self.marked(before, write)
-
-    def marked(self, before: Job, write: JobWrite) -> JobWrite:
-        """The same for a write that a scheduler makes of a job whose pause is over."""
-        after = write.job
-        if (before.paused is None) == (after.paused is None) or after.cancelled is not None:
-            return write
-        event = payloads.steered(after).type
-        if not self._subscriptions.wanting_job(event, after.name, after.spec.queue):
-            return write
-        return msgspec.structs.replace(write, job=after.with_changes(sweep=True), only_plan=False)
 
     async def steered(self, job: Job) -> None:
         """Hand over that this job was paused, or runs again."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from ...model.execution import ExecutionRow
+from ...model.job import Job
+from ...model.store.messages import JobWrite
 from ...model.values.reading import SYSTEM_PREFIX
 from ..ports import Clock, Store
 from .endpoints import KIND, MOST_ENDPOINTS, Endpoint, endpoint_of
-from .events import EVENTS
+from .events import EVENTS, PAUSED, RESUMED
 
 FRESH_FOR = 2.5
 """Seconds: a little longer than a janitor takes from sweep to sweep."""
@@ -68,6 +72,16 @@ class Subscriptions:
         """The same for an event of a job."""
         found = self._by_event.get(event, ())
         return () if job.startswith(SYSTEM_PREFIX) else self._let_through(found, job, queue, None)
+
+    def marked(self, before: Job, write: JobWrite) -> JobWrite:
+        """The write that pauses or resumes a job, marked if an endpoint wants to hear of it. The mark `sweep` of a job
+        that is not cancelled says that an event about it has to be handed over, which a janitor does."""
+        after = write.job
+        if (before.paused is None) == (after.paused is None) or after.cancelled is not None:
+            return write
+        if not self.wanting_job(RESUMED if after.paused is None else PAUSED, after.name, after.spec.queue):
+            return write
+        return msgspec.structs.replace(write, job=after.with_changes(sweep=True), only_plan=False)
 
     def wanting_other(self, event: str, but: str) -> tuple[Endpoint, ...]:
         """The same for an event about an endpoint, which does not hear of itself."""
