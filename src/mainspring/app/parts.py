@@ -90,15 +90,14 @@ class Parts:
         self.subscriptions = Subscriptions(plain, self.time)
         own_cache = JobCache(plain, self.time, self.chance, settings.release)
         self.hand_over = EventHandOver(plain, self.subscriptions, own_cache, emit)
-        marking = MarkingStore(plain, self.subscriptions, self.hand_over, emit)
-        self.store = store = cast(Store, marking)
+        self.store = store = cast(Store, MarkingStore(plain, self.subscriptions, self.hand_over, emit))
         self.calendars = Calendars(store, self.time, self.chance, registry.calendars)
         self.job_cache = JobCache(store, self.time, self.chance, settings.release, self.calendars)
         self.queries = Queries(store, self.job_cache, self.time, settings.lease)
         self.enqueuer = Enqueuer(store, registry, self.job_cache, self.time, self.chance, emit, settings.payload_limit)
         self.manual_runs = ManualRuns(store, self.enqueuer, self.job_cache, self.time, self.chance, emit)
         self.steering = Steering(
-            store, self.manual_runs, self.job_cache, self.queries, self.chance, emit, events=marking
+            store, self.manual_runs, self.job_cache, self.queries, self.chance, emit, events=self.subscriptions
         )
         self.tenants = TenantRuns(store, self.manual_runs, self.queries)
         self.windows = WindowQueries(store, self.job_cache, self.calendars)

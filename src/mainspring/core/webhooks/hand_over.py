@@ -63,6 +63,7 @@ class Delivery(msgspec.Struct, frozen=True):
 class EventHandOver:
     def __init__(self, store: Store, subscriptions: Subscriptions, job_cache: JobCache, emit: Emit) -> None:
         self._store, self._subscriptions, self._job_cache, self._emit = store, subscriptions, job_cache, emit
+        subscriptions.hand_over_pause = self.steered
 
     async def ended(self, executions: Sequence[ExecutionRow]) -> None:
         """Hand over the endings of these executions, and those of their attempts that failed before. Retries are handed

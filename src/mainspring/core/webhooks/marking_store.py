@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from ...model.execution import ExecutionRow, State
-from ...model.job import Job
 from ...model.store.messages import Added, Audit, Change, ClaimRequest, Exchanged, JobWrite, JobWritten
 from ..loops import Emit, trouble
 from ..ports import Store
@@ -77,18 +76,6 @@ class MarkingStore:
             await self._hand_over.retrying(failed)
         except Exception as error:
             self._emit(trouble("webhooks", error))
-
-    # --- jobs that are paused and resumed -----------------------------------------------------------------
-    async def steering(self, before: Job, write: JobWrite) -> JobWrite:
-        """The write of a command, marked if an endpoint wants to hear of it. An event that still waits is handed over
-        first: after the write nothing would remember it."""
-        if before.sweep and before.cancelled is None:
-            await self._hand_over.steered(before)
-            if write.job.cancelled is None:
-                write = msgspec.structs.replace(write, job=write.job.with_changes(sweep=False))
-        if (before.paused is None) != (write.job.paused is None):
-            await self._subscriptions.read()
-        return self._subscriptions.marked(before, write)
 
     # --- what is recorded as ended when it is added -------------------------------------------------------
     def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> Coroutine[Any, Any, list[Added]]:

@@ -6,7 +6,7 @@ a process without a node reads them before a write, when what it knows is too ol
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -25,6 +25,9 @@ FRESH_FOR = 2.5
 def _nobody() -> None: ...
 
 
+async def _nothing_to_hand_over(job: Job) -> None: ...
+
+
 class Subscriptions:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
@@ -34,6 +37,8 @@ class Subscriptions:
         """Called after a write that left follow-ups for this process or another."""
         self.on_handed_over: Callable[[], None] = _nobody
         """Called after deliveries were added."""
+        self.hand_over_pause: Callable[[Job], Awaitable[None]] = _nothing_to_hand_over
+        """Hands over that a job was paused or resumed."""
         self.on_exist: Callable[[], None] = _nobody
         """Called after each read that found endpoints."""
 
@@ -72,6 +77,17 @@ class Subscriptions:
         """The same for an event of a job."""
         found = self._by_event.get(event, ())
         return () if job.startswith(SYSTEM_PREFIX) else self._let_through(found, job, queue, None)
+
+    async def steering(self, before: Job, write: JobWrite) -> JobWrite:
+        """The write of a command, marked if an endpoint wants to hear of it. An event that still waits is handed over
+        first: after the write nothing would remember it."""
+        if before.sweep and before.cancelled is None:
+            await self.hand_over_pause(before)
+            if write.job.cancelled is None:
+                write = msgspec.structs.replace(write, job=write.job.with_changes(sweep=False))
+        if (before.paused is None) != (write.job.paused is None):
+            await self.read()
+        return self.marked(before, write)
 
     def marked(self, before: Job, write: JobWrite) -> JobWrite:
         """The write that pauses or resumes a job, marked if an endpoint wants to hear of it. The mark `sweep` of a job
