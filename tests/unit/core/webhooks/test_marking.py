@@ -127,7 +127,7 @@ class World:
         await self.deliverer._deliver(Context, "id", event, '{"type":"t"}')  # type: ignore[arg-type]
 
 
-@pytest.mark.req("WHK-1", "PERF-1")
+@pytest.mark.req("WHK-1")
 async def test_without_endpoints_every_call_goes_straight_to_the_store() -> None:
     """One read in so many seconds, however much is settled and enqueued: the calls are counted, not timed."""
     world = World()
@@ -250,7 +250,7 @@ async def _dies(endpoint: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.req("WHK-1", "PERF-1")
+@pytest.mark.req("WHK-1")
 async def test_many_endings_for_many_endpoints_are_added_in_batches() -> None:
     world = World()
     for number in range(100):
