@@ -73,14 +73,14 @@ def run_bulk(session: ClientSession, command: str, work: Work, noun: str) -> int
     except KeyboardInterrupt:
         if items:
             stopped = BulkResult(command=command, items=items, next=items[-1].id)
-            session.show(bulk_json(stopped), lambda: _print(stopped, noun))
+            session.show(bulk_json(stopped), lambda: _print(stopped, noun, command))
             note(f"stopped after {items[-1].id}; with a filter, --filter after={items[-1].id} goes on")
         raise
     except BulkInterrupted as error:
         so_far = error.result
-        session.show(bulk_json(so_far), lambda: _print(so_far, noun))
+        session.show(bulk_json(so_far), lambda: _print(so_far, noun, command))
         raise StoreError(_interrupted(error)) from error
-    session.show(bulk_json(result), lambda: _print(result, noun))
+    session.show(bulk_json(result), lambda: _print(result, noun, command))
     return 1 if result.refused else 0
 
 
@@ -90,7 +90,7 @@ def _interrupted(error: BulkInterrupted) -> str:
     return f"broke off: {error.error}; to go on add --filter after={error.result.next}"
 
 
-def _print(result: BulkResult, noun: str) -> None:
+def _print(result: BulkResult, noun: str, command: str) -> None:
     if not result.items:
         click.echo("Nothing matches.")
         return
@@ -100,4 +100,4 @@ def _print(result: BulkResult, noun: str) -> None:
         Column("NOW", lambda item: item.execution_id or item.status or str(item.error), "cut"),
     ]
     print_table(columns, result.items)
-    click.echo(f"{result.command}: {result.done} done, {result.refused} refused")
+    click.echo(f"{command}: {result.done} done, {result.refused} refused")

@@ -51,9 +51,9 @@ def how_it_ended(code: int | None, killed: Killed | None) -> Killed:
     """Why a child is gone that had not finished its work; `code` is its exit code, or the negative number of a signal.
 
     >>> how_it_ended(3, None).error
-    'the process of the handler ended with exit code 3'
+    'exit code 3: the handler ended its process'
     >>> how_it_ended(-11, None)
-    Killed(reason='signal', error='the process of the handler was ended by SIGSEGV')
+    Killed(reason='signal', error='SIGSEGV ended the process of the handler')
     """
     if killed is not None:
         return killed
@@ -62,10 +62,10 @@ def how_it_ended(code: int | None, killed: Killed | None) -> Killed:
     if code == CHANNEL_LOST:
         return CHANNEL_CLOSED
     if code >= 0:
-        return Killed("exit_code", f"the process of the handler ended with exit code {code}")
+        return Killed("exit_code", f"exit code {code}: the handler ended its process")
     name = _signal_name(-code)
     hint = _OOM_HINT if -code == signal.SIGKILL else ""
-    return Killed("signal", f"the process of the handler was ended by {name}{hint}")
+    return Killed("signal", f"{name} ended the process of the handler{hint}")
 
 
 def _signal_name(number: int) -> str:

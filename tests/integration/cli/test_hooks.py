@@ -41,7 +41,7 @@ def test_hooks_are_set_shown_rotated_and_removed(run: Run) -> None:
     assert "hooks set NAME --job JOB" in run("list")
     secret, line = run("set", "github", "--job", "deploy", "--style", "github").splitlines()
     assert secret.startswith("whsec_")
-    assert "/hooks/github" in line
+    assert "/hooks/github trigger deploy (--app MODULE:APP checks" in line
     own = new_secret()
     assert own not in run("rotate", "github", "--overlap", "1h", "--secret-file", "-", given=f"{own}\n")
     shown = json.loads(run("show", "github", "-o", "json"))

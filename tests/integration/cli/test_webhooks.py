@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -82,6 +83,9 @@ def test_webhooks_from_creation_to_replay(run: Run, address: str, app: Mainsprin
 
     until_blocking(tried)
     listed = run("deliveries", "bad")
+    assert re.findall(r"^(…[0-9a-f]{12}) +execution.completed +pending +1 +next try", listed, re.MULTILINE)
+    waiting = app.sync.webhooks.deliveries("bad", status="pending")[0].attempts[0]
+    assert (waiting.error, waiting.traceback) == ("the receiver answered 500", None)
     assert all(word in listed for word in ("execution.completed", "webhook.test", "next try", "answered 500"))
     assert "disabled" in run("disable", "bad", "--note", "it moves")
     assert "disabled (it moves)" in run("show", "bad")
@@ -91,7 +95,7 @@ def test_webhooks_from_creation_to_replay(run: Run, address: str, app: Mainsprin
     )
     assert (edited["jobs"], edited["events"]) == ([], ["job.paused"])
     assert "enabled" in run("enable", "bad")
-    assert "2 done, 0 refused" in run("replay", "bad")
+    assert "replay: 2 done, 0 refused" in run("replay", "bad")
 
     def arrived() -> bool:
         return len([1 for each in app.sync.webhooks.deliveries("bad") if each.state is State.COMPLETED]) == 2
@@ -110,5 +114,9 @@ def test_what_is_refused_names_the_remedy(run: Run) -> None:
     assert "without user or password" in run("create", "ftp://127.0.0.1/secret", code=2)
     assert "Did you mean 'execution.failed'?" in run(
         "create", "http://127.0.0.1/", "--event", "execution.faild", code=2
+    )
+    run("create", "https://127.0.0.1/", "--id", "chat", "--format", "slack")
+    assert "of the format slack, which is not signed; rotate is possible when its format" in run(
+        "rotate", "chat", code=1
     )
     assert "smtp_url" in run("create", "mailto:ops@example.com", "--format", "email", code=2)

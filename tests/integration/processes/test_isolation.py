@@ -86,7 +86,7 @@ SAME_EVERYWHERE: dict[str, tuple[State, str | None, str | None]] = {
 }
 ONLY_IN_PROCESSES: dict[str, tuple[State, str | None, str | None]] = {
     "process_exits": (State.FAILED, "exit_code", "exit code 3"),
-    "process_crashes": (State.FAILED, "signal", "was ended by SIGSEGV"),
+    "process_crashes": (State.FAILED, "signal", "SIGSEGV ended the process"),
     "process_forks_and_grows": (State.FAILED, "out_of_memory", "its max_memory is 100MB"),
     "process_computes": (State.FAILED, "cpu_limit", "max_cpu of 300ms"),
     "process_writes_to_the_channel": (State.FAILED, "broken_channel", "written to the channel"),

@@ -18,7 +18,7 @@ SETTINGS = PoolSettings(
         (0, "exit_code", "exit code 0"),
         (3, "exit_code", "exit code 3"),
         (-11, "signal", "SIGSEGV"),
-        (-9, "signal", "SIGKILL; Mainspring did not send it"),
+        (-9, "signal", "handler; Mainspring did not send it"),
         (-250, "signal", "signal 250"),
         (CHANNEL_LOST, "broken_channel", "closed the channel"),
         (None, "signal", "not known"),

@@ -243,7 +243,9 @@ def _print_logs(lines: Sequence[tuple[int, LogEntry]]) -> None:
     for _, line in lines:
         _print_log(line)
     if not lines:
-        note("No log lines: a handler writes them with ctx.logger or the logging module.")
+        note(
+            "No log lines: a handler writes them with ctx.logger, the logging module, or print if it runs in a process."
+        )
 
 
 def _print_log(line: LogEntry) -> None:

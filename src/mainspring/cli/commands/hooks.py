@@ -58,7 +58,8 @@ def set_hook(session: ClientSession, name: str, job: str, style: Any, disabled: 
     made = session.call(
         lambda app: app.hooks.set(name, job, style=style, secret=secret, enabled=not disabled, by=operator())
     )
-    _show_made(session, made, f"hook {name!r} set: signed requests to {made.hook.path} trigger {job}")
+    unchecked = "" if session.knows_handlers else " (--app MODULE:APP checks that its handler takes payload)"
+    _show_made(session, made, f"hook {name!r} set: signed requests to {made.hook.path} trigger {job}{unchecked}")
 
 
 @hooks.command("rotate")

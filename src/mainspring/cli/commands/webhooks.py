@@ -20,6 +20,7 @@ from ...model.execution import State
 from ...model.values.reading import duration
 from ...model.values.webhook_signatures import Scheme
 from ..many import run_bulk
+from ..parameters import short_id
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import first_line, moment, note, print_fields, status, took
 from ..screens.table import Column, print_table
@@ -217,7 +218,7 @@ def replay(session: ClientSession, id: str, since: str | None, until: str | None
             by=operator(),
         )
 
-    return run_bulk(session, "retry", work, "DELIVERY")
+    return run_bulk(session, "replay", work, "DELIVERY")
 
 
 @webhooks.command("remove")
@@ -303,10 +304,10 @@ def _print_deliveries(found: Sequence[Execution]) -> None:
         click.echo("Nothing was sent to it yet. Try: mainspring webhooks test ID")
         return
     columns = [
-        Column("DELIVERY", lambda each: each.id),
+        Column("DELIVERY", lambda each: short_id(each.id)),
         Column("EVENT", lambda each: str(each.params.get("event", ""))),
         Column("STATUS", lambda each: status(each.state.value)),
-        Column("TRIES", lambda each: str(each.attempt), "drop"),
+        Column("TRIES", lambda each: str(len(each.attempts)), "drop"),
         Column("ANSWER", _answer, "cut"),
         Column("CREATED", lambda each: moment(each.created_at), "drop"),
     ]
@@ -325,7 +326,7 @@ def _answer(delivery: Execution) -> str:
 
 
 def _problem(text: str | None) -> str:
-    return first_line(text).removeprefix("FailedAttempt: ")
+    return first_line(text).removeprefix("NonRetryable: ")
 
 
 def _print_test(delivery: Execution) -> None:

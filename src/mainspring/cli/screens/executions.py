@@ -184,7 +184,7 @@ def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
         Column("CPU", _cpu, "drop"),
         Column("MEMORY", _memory, "drop"),
         Column("ERROR", lambda attempt: first_line(attempt.error), "last"),
-        Column("WORKER", lambda attempt: attempt.worker, "drop"),
+        Column("WORKER", lambda attempt: short_id(attempt.worker), "drop"),
     ]
     print_table(columns, attempts)
     failed = next((attempt for attempt in reversed(attempts) if attempt.traceback), None)

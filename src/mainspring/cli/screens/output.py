@@ -150,14 +150,25 @@ def progress_text(progress: Mapping[str, Any] | None, running: bool = False) -> 
 
     >>> progress_text({"done": 6, "total": 20, "message": "row 6", "rate": 0.5, "eta_seconds": 28.0}, running=True)
     '6/20 (30%), 0.5/s, 28s left: row 6'
+    >>> progress_text({"done": 20, "total": 20, "rate": 0.99874, "eta_seconds": 0.0}, running=True)
+    '20/20 (100%), 1/s'
     """
     if not progress:
         return ""
     done, total, rate, left = (progress.get(name) for name in ("done", "total", "rate", "eta_seconds"))
     parts = [f"{done or 0:g}/{total:g} ({(done or 0) / total:.0%})" if total else f"{done or 0:g}"]
     if running and rate is not None:
-        parts.append(f"{rate:g}/s")
-    if running and left is not None:
+        parts.append(f"{_rate_text(rate)}/s")
+    if running and left:
         parts.append(f"{rough(left)} left")
     message = progress.get("message")
     return ", ".join(parts) + (f": {message}" if message else "")
+
+
+def _rate_text(rate: float) -> str:
+    """In two digits; from 100 on in whole numbers.
+
+    >>> _rate_text(0.99874), _rate_text(0.0123), _rate_text(12.34), _rate_text(12_345.6)
+    ('1', '0.012', '12', '12,346')
+    """
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.2g}"

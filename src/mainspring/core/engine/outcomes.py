@@ -21,7 +21,7 @@ from ..declaring.context import ExecutionCancelled, RunningContext
 from ..declaring.signature import PayloadMismatch
 from ..ports import Clock, ProcessDied, StopKind
 from ..rules.transitions import MISMATCH
-from .descriptions import describe_error, describe_traceback, is_plain, is_plain_error, is_retryable
+from .descriptions import ERROR_LIMIT, describe_error, describe_traceback, is_plain, is_plain_error, is_retryable
 
 DESCRIBING = 5.0
 """Seconds that an exception or a result of the application's own gets to describe itself."""
@@ -149,16 +149,12 @@ class Outcomes:
         return self.ended(attempt, "completed", None, result_json=safe_json(counts, PAYLOAD_LIMIT))
 
     def _failed(self, attempt: Attempt, error: BaseException, reason: str, cpu_ms: float | None) -> Outcome:
-        return self.ended(
-            attempt,
-            "failed",
-            cpu_ms,
-            error=describe_error(error),
-            traceback=describe_traceback(error),
-            reason=reason,
-            retryable=is_retryable(error, attempt.execution.rules.non_retryable),
-            delay=error.delay if type(error) is FailedAttempt else 0.0,
-        )
+        if type(error) is FailedAttempt:  # of a handler of Mainspring's own: its message says all
+            own: dict[str, Any] = {"error": safe_text(error, ERROR_LIMIT), "delay": error.delay}
+        else:
+            own = {"error": describe_error(error), "traceback": describe_traceback(error)}
+        retryable = is_retryable(error, attempt.execution.rules.non_retryable)
+        return self.ended(attempt, "failed", cpu_ms, reason=reason, retryable=retryable, **own)
 
     def ended(
         self, attempt: Attempt, end: AttemptEnd, cpu_ms: float | None, *, keep: bool = True, **details: Any

@@ -185,8 +185,8 @@ class Webhooks:
 
         def change(endpoint: Endpoint, now: Micros) -> Endpoint:
             if endpoint.format != "standard":
-                subject = f"webhook {endpoint.id!r}, which is not signed"
-                raise CommandRefused("rotate_secret", f"of the format {endpoint.format}", ["standard"], subject)
+                state = f"of the format {endpoint.format}, which is not signed"
+                raise CommandRefused("rotate", state, ["its format is standard"], f"webhook {endpoint.id!r}")
             made[:] = [_secret(secret, endpoint.scheme)]
             ends = now + seconds_to_micros(lasts)
             return msgspec.structs.replace(endpoint, secrets=_rotated(endpoint.secrets, made[0], now, ends))

@@ -65,7 +65,7 @@ class Deliverer:
             answer = await self._send(endpoint, id, body)
         except OSError as error:
             await self._failed(endpoint, event)
-            raise FailedAttempt(f"{masked_url(endpoint.url)}: {str(error) or type(error).__name__}") from None
+            raise FailedAttempt(f"{str(error) or type(error).__name__} ({masked_url(endpoint.url)})") from None
         took = round(answer.seconds * 1000, 1)
         text = excerpt(answer)
         ctx.metadata["response"] = {"status": answer.status, "duration_ms": took, "body": text}

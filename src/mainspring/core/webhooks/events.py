@@ -51,5 +51,5 @@ def check_events(value: Any) -> tuple[str, ...]:
         if name not in EVENTS:
             guess = nearest(name, EVENTS) if isinstance(name, str) else None
             remedy = f"Did you mean {guess!r}?" if guess else ""
-            raise InvalidValue("events", presentable(name), f"events: {', '.join(EVENTS)}", remedy)
+            raise InvalidValue("events", presentable(name), ", ".join(EVENTS), remedy)
     return checked

@@ -26,7 +26,9 @@ def web_address(field: str, value: object) -> str:
     except ValueError:
         fits = False
     if not fits:
-        raise InvalidValue(field, NOT_SHOWN, "an address such as https://hc.example/abc, without user or password")
+        raise InvalidValue(
+            field, NOT_SHOWN, "an address such as https://hc.example/abc (http or https), without user or password"
+        )
     return text
 
 
