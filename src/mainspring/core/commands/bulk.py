@@ -1,7 +1,8 @@
 """Bulk commands: one command for many jobs or executions, named or found by a filter. Each is done or refused by
 itself.
 
-A bulk handles a thousand at most. It returns `next`, from which another bulk continues, so that nothing is done twice
+A filter finds no jobs of Mainspring itself, and their executions only if it names their job: nobody who cancels all that
+waits means the webhooks that tell of it. A bulk handles a thousand at most. It returns `next`, from which another bulk continues, so that nothing is done twice
 and nothing left out, whatever the first one changed.
 """
 
@@ -18,7 +19,7 @@ from ...model.job import JobState
 from ...model.store.messages import ExecutionQuery
 from ...model.values.ids import follow_up_id
 from ...model.values.payload import presentable
-from ...model.values.reading import choice, whole, words
+from ...model.values.reading import SYSTEM_PREFIX, choice, whole, words
 from ..queries.job_lists import JobFilter, JobLists
 from ..queries.queries import EXECUTION_ID, Queries, execution_query
 from .steering import Check, Steering
@@ -172,16 +173,19 @@ class Bulk:
         return await _all(command, chosen, one, on_item)
 
     async def _names(self, wanted: JobFilter, after: str | None, limit: int) -> Chosen:
-        found = await self._job_lists.names(wanted, limit + 1, after or "")
+        names = await self._job_lists.names(wanted, limit + 2, after or "")  # one may be left out, and one shows more
+        found = [name for name in names if not name.startswith(SYSTEM_PREFIX)]
         return Chosen(found[:limit], found[limit - 1] if len(found) > limit else None)
 
     async def _ids(self, filters: Mapping[str, Any], after: str | None, limit: int, stands_for: StandsFor) -> Chosen:
         """Newest first. One id more than is handled shows whether there are more."""
         found: list[str] = []
+        leaves_out = filters.get("job") is None
         for _ in range(MOST_PAGES):
             page = await self._queries.executions(**filters, limit=MOST, before=after)
             for each in page:
-                if not await stands_for(each):
+                own = leaves_out and each.job.startswith(SYSTEM_PREFIX)
+                if not own and not await stands_for(each):
                     if len(found) == limit:
                         return Chosen(found, after)
                     found.append(each.id)

@@ -16,6 +16,7 @@ from ...model.store.messages import JobFacts, JobWrite
 from ...model.time.instants import Micros
 from ...model.values.access import Role
 from ...model.values.ids import Chance
+from ...model.values.reading import SYSTEM_PREFIX
 from . import ticks
 from .occurrences import that_still_hold, with_occurrences
 from .opening_hours import NONE
@@ -132,7 +133,15 @@ def _seen_by(command: str, job: Job, state: JobState) -> JobState:
     return state
 
 
+def _refuse_own(command: str, job: Job) -> None:
+    """Without its own jobs Mainspring would send nothing, and nobody would notice."""
+    if job.name.startswith(SYSTEM_PREFIX):
+        state = "Mainspring's own, and has nothing to do once every webhook is disabled"
+        raise CommandRefused(command, state, (), f"job {job.name!r}")
+
+
 def pause(job: Job, now: Micros, *, by: str, note: str | None, resume: Micros | None) -> JobWrite:
+    _refuse_own("pause", job)
     paused = job.with_changes(paused=now, paused_by=by, pause_note=note, resume=resume, updated=now)
     return JobWrite(job=paused, seen_version=job.version)
 
@@ -143,6 +152,7 @@ def resume(job: Job, now: Micros, chance: Chance, calendars: Mapping[str, Calend
 
 def cancel(job: Job, now: Micros) -> JobWrite:
     """The `sweep` mark stays until the live executions of the job are cancelled too."""
+    _refuse_own("cancel", job)
     cancelled = job.with_changes(
         cancelled=now, paused=None, paused_by=None, pause_note=None, resume=None, sweep=True, updated=now
     )

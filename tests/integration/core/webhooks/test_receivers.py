@@ -238,6 +238,13 @@ async def test_nobody_but_mainspring_sends_as_mainspring(memory_nodes: Nodes) ->
         app.job("mainspring.webhooks")(anything)
     async with app:
         await app.webhooks.create("https://x.example/", id="a")
+        with pytest.raises(CommandRefused, match="it is Mainspring's own"):
+            await app.cancel("mainspring.webhooks")
+        test = await app.webhooks.test("a")
+        assert (await app.bulk.jobs("cancel", origin="api")).items == []
+        assert (await app.bulk.executions("cancel", status="pending")).items == []
+        done = await app.bulk.executions("cancel", status="pending", job="mainspring.webhooks")
+        assert [item.id for item in done.items] == [test.id]
         body = {"id": "x", "event": "execution.failed", "body": "{}"}
         for command in (app.trigger, app.enqueue):
             with pytest.raises(CommandRefused, match="it is Mainspring's own"):
