@@ -310,6 +310,7 @@ def delivers(settings: NodeSettings, webhooks: NodeWebhooks) -> bool:
 
 def _delivery_settings(settings: NodeSettings) -> WorkerSettings:
     return WorkerSettings(
+        name="webhooks",
         concurrency=node_part.CONCURRENCY,
         queues=None,
         exclude=frozenset(),

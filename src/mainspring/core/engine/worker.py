@@ -80,8 +80,9 @@ class Handlers(Protocol):
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`steady` polls at its interval, whatever is due when: for work that may come a second late. Two workers of one
-    node have the same owner, and each begins at a stamp of its own."""
+    node have the same owner, and each has a name and begins at a stamp of its own."""
 
+    name: str = "worker"
     concurrency: int
     queues: frozenset[str] | None
     exclude: frozenset[str]
@@ -137,9 +138,9 @@ class Worker:
         self._last_cancel_check = float("-inf")
         self._idle = asyncio.Event()
         self._idle.set()
-        outage = Outage("worker", emit)
-        self._main_loop = Loop("worker", self._exchange, emit, outage)
-        self._more_loops = [Loop("worker", self._exchange_more, emit, outage) for _ in range(EXCHANGES - 1)]
+        outage = Outage(settings.name, emit)
+        self._main_loop = Loop(settings.name, self._exchange, emit, outage)
+        self._more_loops = [Loop(settings.name, self._exchange_more, emit, outage) for _ in range(EXCHANGES - 1)]
         self._report_loop = Loop("notes", self._report, emit)
 
     @property
