@@ -183,8 +183,9 @@ class Store(LockBackend, Protocol):
         - its id exists, live or finished: `duplicate`, nothing changes;
         - its `unique_key` is held by a live row: `unique_taken`, nothing is inserted;
         - its `overlap_key` is held by a live row: it is recorded under the same id in the final state `skipped`,
-          reason `overlap`. With `overlap_slots` n > 1 the row takes the first free key of `key#0` to `key#n-1` and is
-          skipped when all are held (a `running_overlap_key` equal to its `overlap_key` becomes that key too);
+          reason `overlap`, with its `todo` mark. With `overlap_slots` n > 1 the row takes the first free key of `key#0`
+          to `key#n-1` and is skipped when all are held (a `running_overlap_key` equal to its `overlap_key` becomes that
+          key too);
         - otherwise it is live: `added`.
 
         A live row holds the keys in its `unique_key` and `overlap_key`. An execution that arrives running (work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ...model.execution import State
 from ...model.store.messages import ExecutionQuery, JobWrite
 from ...model.time.instants import SECOND
+from ...model.values.ids import random_id
 from .base import StoreSuite, World, ids
 
 
@@ -96,6 +98,21 @@ class JobWrites(StoreSuite):
         assert [added.outcome for added in written.added] == ["duplicate", "unique_taken", "skipped", "added"]
         assert [added.id for added in written.added] == ids(tick)
         assert await world.state(tick[2].id) is State.SKIPPED
+
+    @pytest.mark.req("WHK-1", "REL-1")
+    async def test_what_is_skipped_at_once_keeps_its_mark(self, world: World) -> None:
+        """The ending of an execution that is added decides anew."""
+        await world.write(world.job())
+        keys = {"overlap_key": "o", "running_overlap_key": "o", "todo": True}
+        real = [random_id(world.now, Random(n)) for n in range(3)]
+        first, second, third = [world.execution(id=id, trace_id=id.replace("-", ""), **keys) for id in real]
+        for seen, tick in enumerate((first, second), 1):
+            assert await world.write(world.job(), seen, executions=(tick,), only_plan=True)
+        await world.add(third)
+        assert ids(await world.store.todo(10)) == sorted([second.id, third.id])
+        [row] = await world.claim()
+        await world.settle(row)
+        assert ids(await world.store.todo(10)) == sorted([second.id, third.id])
 
     @pytest.mark.req("REL-1", "TIM-6")
     async def test_a_finished_tick_that_left_no_row_cannot_happen_again(self, world: World) -> None:

@@ -23,7 +23,7 @@ BEGIN
         row.id := one.id; row.job := one.job; row.job_id := one.job_id; row.state := 'pending'; row.lane := one.lane;
         row.priority := one.priority; row.created := one.created; row.due := one.due; row.body := one.body;
         row.number := one.number; row.staged := one.staged; row.overlap_key := one.overlap_key;
-        row.running_overlap_key := one.running_key;
+        row.running_overlap_key := one.running_key; row.todo := ((one.body || '}')::json ->> 'todo')::boolean;
         SELECT * INTO added_as FROM mainspring.insert_one(row, now);
         answers := answers || json_build_array(one.place, added_as.outcome, added_as.holder);
     END LOOP;
