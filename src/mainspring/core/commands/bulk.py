@@ -1,8 +1,10 @@
 """Bulk commands: one command for many jobs or executions, named or found by a filter. Each is done or refused by
 itself.
 
-A filter finds no jobs of Mainspring itself, and their executions only if it names their job: nobody who cancels all that
-waits means the webhooks that tell of it. A bulk handles a thousand at most. It returns `next`, from which another bulk continues, so that nothing is done twice
+A filter finds no jobs of Mainspring itself, and finds their executions only if it names their job: an operator who
+cancels everything that waits does not mean the webhooks about it.
+
+A bulk handles a thousand at most. It returns `next`, from which another bulk continues, so that nothing is done twice
 and nothing left out, whatever the first one changed.
 """
 
