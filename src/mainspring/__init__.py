@@ -14,7 +14,7 @@ app.run()
 from .app.handles import JobHandle
 from .app.mainspring import Mainspring
 from .core.commands.tenant_retries import TenantRun
-from .core.declaring.context import ExecutionCancelled, JobContext
+from .core.declaring.context import JobContext
 from .core.locks import LockTaken
 from .core.tenants.context import current_tenant
 from .core.views.events import Event
@@ -29,6 +29,7 @@ from .model.errors import (
     CommandRefused,
     ConfigurationError,
     DuplicateRegistration,
+    ExecutionCancelled,
     ExecutionNotFound,
     HandlerNotFound,
     InvalidValue,

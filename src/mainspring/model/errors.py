@@ -77,6 +77,11 @@ class FailedAttempt(MainspringError):
         return self.message
 
 
+class ExecutionCancelled(MainspringError):
+    """Raised by `ctx.check()` in an execution that was asked to stop, and anywhere in a handler that a signal stops. Do
+    not catch it: it ends the handler."""
+
+
 class Skip(MainspringError):
     """Raised by a handler that has nothing to do: its execution ends as skipped, with this reason.
 

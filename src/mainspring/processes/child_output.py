@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 from ..core.declaring.execution_log import this_thread
 from ..core.engine.outcomes import Attempt
+from ..model.errors import ExecutionCancelled
 from ..model.values.payload import HIGHEST, LOWEST, safe_text
 from .frames import ForwardedRecord
 
@@ -140,6 +141,8 @@ class Forwarder(logging.Handler):
             return
         try:
             self._records.append(self._forwarded(record))
+        except ExecutionCancelled:
+            raise
         except Exception:
             self.handleError(record)
 

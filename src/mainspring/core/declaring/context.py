@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from ...model.defaults import USERNAME
-from ...model.errors import InvalidValue, MainspringError, nearest
+from ...model.errors import ExecutionCancelled, InvalidValue, nearest
 from ...model.execution import ExecutionRow
 from ...model.store.messages import LogLine
 from ...model.time.instants import SECOND
@@ -39,10 +39,6 @@ LOGS_DROPPED = "logs_dropped"
 
 current_context: ContextVar[JobContext] = ContextVar("mainspring_context")
 """The context of the execution that runs in this task or thread. The engine sets it around every handler."""
-
-
-class ExecutionCancelled(MainspringError):
-    """Raised by `ctx.check()` in an execution that was asked to stop. Do not catch it: it ends the handler."""
 
 
 class Resources(Mapping[str, Any]):

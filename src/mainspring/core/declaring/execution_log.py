@@ -14,6 +14,7 @@ import time
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from ...model.errors import ExecutionCancelled
 from ...model.store.messages import LogLine
 from ...model.values.payload import safe_json, safe_text
 from ..loops import inside_event_loop
@@ -210,6 +211,8 @@ class JobLogger(logging.LoggerAdapter[logging.Logger]):
         before, this_thread.kept_already = this_thread.kept_already, True
         try:
             super().log(level, msg, *args, **kwargs)
+        except ExecutionCancelled:
+            raise
         except BaseException:
             return  # a logging set-up that fails never fails a handler; the line is in the execution's log
         finally:
@@ -223,6 +226,8 @@ def rendered(msg: object, args: Any, exc_info: Any) -> str:
     """The line as logging would write it; a wrong format shows its parts instead of failing the handler."""
     try:
         text = str.__str__(logging.LogRecord("", 0, "", 0, msg, args, None).getMessage())
+    except ExecutionCancelled:
+        raise
     except BaseException:
         text = f"{safe_text(msg, MAX_LINE_LENGTH)} {safe_json(args, MAX_LINE_LENGTH)}"
     if not exc_info:
@@ -231,5 +236,7 @@ def rendered(msg: object, args: Any, exc_info: Any) -> str:
         error = exc_info if isinstance(exc_info, BaseException) else None
         shown = (type(error), error, error.__traceback__) if error else exc_info
         return f"{text}\n{_formatter.formatException(sys.exc_info() if shown is True else shown)}"
+    except ExecutionCancelled:
+        raise
     except BaseException:
         return text

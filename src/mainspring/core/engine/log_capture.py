@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ...model.errors import ExecutionCancelled
 from ..declaring.context import JobContext, current_context
 from ..declaring.execution_log import OWN_LOGGER, rendered, this_thread
 
@@ -112,10 +113,12 @@ def capturing(owner: object) -> Iterator[None]:
 
 
 def _keep_record(context: JobContext, record: logging.LogRecord) -> None:
-    """Never raises. Records that are written while this one is formatted or handled are not kept."""
+    """Raises nothing but a stop. Records that are written while this one is formatted or handled are not kept."""
     try:
         if not _is_own(record) and (log := context._execution_log).admits():
             log.add(record.levelno, rendered(record.msg, record.args, record.exc_info), record.name)
+    except ExecutionCancelled:
+        raise
     except BaseException:
         return
 
@@ -124,6 +127,8 @@ def _keep_warning(context: JobContext, message: Any, category: Any, filename: An
     try:
         if (log := context._execution_log).admits():
             log.add(logging.WARNING, f"{category.__name__}: {message} ({filename}:{lineno})", WARNINGS_LOGGER)
+    except ExecutionCancelled:
+        raise
     except BaseException:
         return
 

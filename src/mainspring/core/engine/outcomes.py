@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...model.defaults import PAYLOAD_LIMIT
-from ...model.errors import FailedAttempt, NonRetryable, RetryAfter, Skip
+from ...model.errors import ExecutionCancelled, FailedAttempt, NonRetryable, RetryAfter, Skip
 from ...model.execution import AskedBy, AttemptEnd, ExecutionRow, Outcome
 from ...model.time.instants import SECOND, Micros
 from ...model.values.payload import class_name, plainly, safe_json, safe_text
-from ..declaring.context import ExecutionCancelled, RunningContext
+from ..declaring.context import RunningContext
 from ..declaring.signature import PayloadMismatch
 from ..ports import Clock, ProcessDied, StopKind
 from ..rules.transitions import MISMATCH

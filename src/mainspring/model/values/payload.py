@@ -20,7 +20,7 @@ from uuid import UUID
 import msgspec
 
 from ..defaults import PAYLOAD_LIMIT
-from ..errors import InvalidValue
+from ..errors import ExecutionCancelled, InvalidValue
 
 MAX_DEPTH = 100
 LOWEST, HIGHEST = -(2**63), 2**64 - 1
@@ -358,8 +358,11 @@ def _number_words(value: Any) -> str:
 
 
 def _guarded(make: Callable[[], Any], otherwise: str) -> Any:
-    """Call foreign code such as a `__repr__`; if it raises, return `otherwise`."""
+    """Call foreign code such as a `__repr__`; if it raises, return `otherwise`. A stop passes: it is no error of that
+    code, and comes once only."""
     try:
         return make()
+    except ExecutionCancelled:
+        raise
     except BaseException:  # EXE-8: even a SystemExit raised by a result's __repr__ must not stop a completion
         return otherwise

@@ -12,13 +12,12 @@ import pytest
 
 from mainspring.core.declaring.context import (
     MAX_COUNTERS,
-    ExecutionCancelled,
     JobContext,
     Resources,
     RunningContext,
 )
 from mainspring.core.declaring.execution_log import BURST_LINES
-from mainspring.model.errors import InvalidValue, MainspringError
+from mainspring.model.errors import ExecutionCancelled, InvalidValue, MainspringError
 from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
 from mainspring.model.store.messages import LogLine

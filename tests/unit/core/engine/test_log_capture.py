@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,9 +14,11 @@ import pytest
 from mainspring.core.declaring.context import RunningContext, running_in
 from mainspring.core.declaring.execution_log import BURST_LINES
 from mainspring.core.engine.log_capture import capturing, start_capture, stop_capture
+from mainspring.model.errors import ExecutionCancelled
 from mainspring.model.events import Started
 from mainspring.model.execution import ExecutionRow
 from mainspring.observe.logs.lines import LogLines
+from mainspring.processes.child_output import ChildOutput, Forwarder
 from mainspring.testing.clock import FakeClock
 
 pytestmark = pytest.mark.req("EXE-11")
@@ -234,3 +236,33 @@ def test_an_application_without_logging_keeps_its_last_resort(
     logging.getLogger("shop").warning("seen")
     assert capsys.readouterr().err == "seen\n"
     assert lines(ctx) == [("WARNING", "shop", "seen")]
+
+
+class StoppedHere:
+    """Stands for a signal that stops the handler while a line is formatted."""
+
+    def __str__(self) -> str:
+        raise ExecutionCancelled("timeout after 5 s")
+
+
+@pytest.mark.req("EXE-9")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda ctx, logger: logger.warning("%s", StoppedHere()),
+        lambda ctx, logger: logger.warning(StoppedHere()),
+        lambda ctx, logger: warnings.showwarning(StoppedHere(), UserWarning, "orders.py", 1),
+        lambda ctx, logger: ctx.logger.info("%s", StoppedHere()),
+        lambda ctx, logger: ctx.progress(1, 2, StoppedHere()),
+        lambda ctx, logger: ctx.keep_line(logging.INFO, StoppedHere(), "stdout"),
+        lambda ctx, logger: Forwarder(ChildOutput()).emit(logging.makeLogRecord({"msg": StoppedHere()})),
+    ],
+)
+def test_a_stop_that_comes_while_a_line_is_written_is_not_lost(
+    write: Callable[[RunningContext, logging.Logger], None], ctx: RunningContext, shop: logging.Logger
+) -> None:
+    """It comes once: swallowed here, it would leave only SIGKILL."""
+    with pytest.raises(ExecutionCancelled):
+        write(ctx, shop)
+    shop.warning("the capture goes on")
+    assert lines(ctx)[-1][2] == "the capture goes on"
