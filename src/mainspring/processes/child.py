@@ -4,8 +4,9 @@ The main thread waits for attempts and runs the handlers, so that signals reach 
 a moment, a second thread listens to the worker: it asks the handler to stop, sends its reports, and ends the process
 when the worker is gone. Short handlers do not pay for it.
 
-A handler that was interrupted by a signal may have been anywhere, so the child is replaced afterwards. One that stopped
-when it was asked to leaves a child that can be used again.
+A handler that was interrupted by a signal may have been anywhere, so the child is replaced afterwards; so is that of a
+handler that has changed the working folder or what signals do. One that stopped when it was asked to leaves a child
+that can be used again.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ LISTEN_AFTER = 0.02
 """Seconds after which the second thread begins to listen."""
 
 _PR_SET_PDEATHSIG = 1
+_MASKING = signal.SIG_BLOCK, signal.SIG_UNBLOCK
 
 
 class Application(NamedTuple):
@@ -106,7 +108,6 @@ def serve(channel: int, stack: int, parent: int, load: Load) -> NoReturn:
     faulthandler.enable(stack, all_threads=False)
     connection = socket.socket(fileno=channel)
     os.set_inheritable(channel, False)
-    os.register_at_fork(after_in_child=connection.close)  # what a handler forks must not keep the channel open
     Child(connection, stack).serve(load)
 
 
@@ -129,6 +130,12 @@ class Child:
         self._current: _Job | None = None
         self._last_beat = 0.0
         self._interruptible = self._interrupted = False
+        self._actions: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {
+            signal.SIGTERM: self._on_term,
+            signal.SIGXCPU: self._on_cpu_limit,
+            signal.SIGINT: _do_nothing,
+        }
+        self._left_by_the_import: tuple[object, ...] = ()
         self._loop_runner = asyncio.Runner()
         self._cleanup = AsyncExitStack()
         self._task: asyncio.Task[Any] | None = None
@@ -140,10 +147,11 @@ class Child:
 
     # --- beginning ----------------------------------------------------------------------------------------
     def serve(self, load: Load) -> NoReturn:
-        for number, action in ((signal.SIGTERM, self._on_term), (signal.SIGXCPU, self._on_cpu_limit)):
+        for number, action in self._actions.items():
             signal.signal(number, action)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         faulthandler.register(signal.SIGTERM, self._stack, all_threads=False, chain=True)
+        hold, let_through = (partial(signal.pthread_sigmask, how, [*self._actions]) for how in _MASKING)
+        os.register_at_fork(before=hold, after_in_parent=let_through, after_in_child=self._after_fork)
         self._setup = self._first_message()
         sys.path[:] = self._setup.python_path
         self._output.begin()
@@ -154,6 +162,7 @@ class Child:
             self._send(Refused(describe_error(error), describe_traceback(error)))
             self._leave(1)
         self._output.take_over(self._setup.log_levels)
+        self._left_by_the_import = self._changeable()
         start_capture(self)
         self._send(Ready(own_cpu(), self._peak.resident()))
         threading.Thread(target=self._listen, name="mainspring-channel", daemon=True).start()
@@ -300,12 +309,13 @@ class Child:
         peak, size = self._peak.read()
         outcome = msgspec.structs.replace(outcome, cpu_ms=cpu_ms, memory_mb=megabytes(peak))
         del value, error
+        reusable = described and not self._interrupted and self._changeable() == self._left_by_the_import
         with self._receiving, self._sending:
             self._current = self._output.attempt = None
             report = self._report(job, last=True) or Report(start.number)
             report.size, report.cpu = size, used
             with _ending_with_the_channel():
-                self._connection.sendall(encode(Result(report, outcome, described and not self._interrupted)))
+                self._connection.sendall(encode(Result(report, outcome, reusable)))
 
     def _call(self, job: _Job) -> tuple[Any, BaseException | None]:
         """Never raises. A signal may interrupt the handler from its first step to its last."""
@@ -361,6 +371,24 @@ class Child:
             return described[0], True
         return outcomes.undescribed(attempt, value, error, f"that took more than {DESCRIBING:g} s"), False
 
+    # --- what handlers can change -------------------------------------------------------------------------
+    def _changeable(self) -> tuple[object, ...]:
+        """What belongs to the whole process, and would be different for the next handler: the working folder, and what
+        signals do."""
+        return _working_folder(), *map(signal.getsignal, (*self._actions, signal.SIGCHLD))
+
+    def _after_fork(self) -> None:
+        """In a process that a handler has forked: it must not keep the channel open, signals end it as usual, and what
+        it prints goes nowhere but to the worker's output."""
+        self._connection.close()
+        self._current = self._output.attempt = None
+        faulthandler.unregister(signal.SIGTERM)
+        faulthandler.disable()
+        for number, action in self._actions.items():
+            if signal.getsignal(number) == action:
+                signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [*self._actions])
+
     # --- signals ------------------------------------------------------------------------------------------
     def _on_term(self, number: int, frame: FrameType | None) -> None:
         """The worker insists. A signal that comes after the attempt it was meant for changes nothing."""
@@ -404,6 +432,18 @@ def _end_group() -> NoReturn:
     """The worker is gone: end with everything that the handlers have started."""
     os.killpg(0, signal.SIGKILL)
     os._exit(1)
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """For SIGINT: the worker decides when a child ends. To ignore the signal would be inherited by the programs that a
+    handler starts, and some are ended that way."""
+
+
+def _working_folder() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return None
 
 
 class _Raised(NamedTuple):

@@ -122,8 +122,12 @@ class Printed(io.TextIOBase):
         return self._stream.encoding
 
     @property
-    def buffer(self) -> Any:
-        return self._stream.buffer
+    def errors(self) -> str | None:  # type: ignore[override]
+        return self._stream.errors
+
+    def __getattr__(self, name: str) -> Any:
+        """All else, such as `buffer` and `reconfigure`."""
+        return getattr(self._stream, name)
 
 
 class Forwarder(logging.Handler):

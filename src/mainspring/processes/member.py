@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import logging
 import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -56,8 +58,8 @@ class Member:
     def __init__(self, owner: Owner, command: Sequence[str], setup: Setup, term_grace: float) -> None:
         self._owner, self._term_grace = owner, term_grace
         self._loop = asyncio.get_running_loop()
+        self._stack = _unnamed_file()
         ours, theirs = socket.socketpair()
-        self._stack = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # open as long as the child lives
         with theirs:
             try:
                 descriptors = [theirs.fileno(), self._stack.fileno()]
@@ -189,6 +191,9 @@ class Member:
         rules = start.execution.rules
         self.number, self.peak = start.number, None
         self.max_memory, self.max_cpu = rules.max_memory, rules.max_cpu
+        if self._stack.tell():  # a signal has reached another handler, which went on
+            self._stack.seek(0)
+            self._stack.truncate()
         self.send(start)
 
     def stop(self, kind: StopKind, reason: str, graces: tuple[float, float]) -> None:
@@ -296,6 +301,14 @@ class Member:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _unnamed_file() -> io.FileIO:
+    """In memory where the system has that: containers may have no folder that can be written to."""
+    if sys.platform == "linux":
+        return io.FileIO(os.memfd_create("mainspring-stack"), "r+")
+    with tempfile.TemporaryFile(buffering=0) as file:
+        return io.FileIO(os.dup(file.fileno()), "r+")
 
 
 def emit_records(report: Report, pid: int) -> None:

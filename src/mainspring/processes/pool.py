@@ -7,6 +7,7 @@ its children (Linux), the end of their channels makes them end themselves, and t
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections import deque
@@ -73,6 +74,8 @@ class Guardian:
             start_new_session=True,
             bufsize=0,
         )
+        assert self._popen.stdin is not None
+        os.set_blocking(self._popen.stdin.fileno(), False)  # nor does anyone wait for one that was stopped
 
     def add(self, group: int) -> None:
         self._write(f"+{group}\n")
@@ -81,6 +84,7 @@ class Guardian:
         self._write(f"-{group}\n")
 
     def close(self) -> None:
+        """Waits until it has ended, so not on the event loop."""
         assert self._popen.stdin is not None
         self._popen.stdin.close()
         try:
@@ -315,9 +319,9 @@ class ProcessPool:
             member.kill()
         await self._until_empty(KILL_PATIENCE)
         self._watch.close()
-        if self._guardian is not None:
-            self._guardian.close()  # kills what is left
-            self._guardian = None
+        guardian, self._guardian = self._guardian, None
+        if guardian is not None:
+            await asyncio.to_thread(guardian.close)  # kills what is left
 
     async def _until_empty(self, patience: float) -> None:
         if self._starting or self._busy or self._leaving:

@@ -9,6 +9,8 @@ import ctypes
 import itertools
 import logging
 import os
+import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -133,6 +135,28 @@ def forks_and_grows(ctx: JobContext, file: str) -> None:
     os.wait()
 
 
+def signals_others(ctx: JobContext, file: str) -> dict[str, int]:
+    """Signals end what it has forked and started as they end any process, and not itself."""
+    forked = os.fork()
+    if forked == 0:
+        time.sleep(600)
+    os.kill(forked, signal.SIGTERM)
+    with subprocess.Popen(["sleep", "600"]) as started:
+        started.send_signal(signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGTERM)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    return {"forked": os.waitpid(forked, 0)[1], "started": started.returncode, "pid": os.getpid()}
+
+
+def meddles(ctx: JobContext, file: str) -> dict[str, int]:
+    """With what belongs to the whole process."""
+    if ctx.job.endswith("meddles"):
+        os.chdir("/")
+    else:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    return {"pid": os.getpid()}
+
+
 def computes(ctx: JobContext, file: str) -> None:
     while True:
         pass
@@ -231,6 +255,9 @@ def build(store: Any = "memory://", **settings: Any) -> Mainspring:
     app.job("timed_thread", isolation="thread", timeout=0.2, **once)(checks)
     app.job("timed_async", timeout=0.2, **once)(awaits)
     app.job("tenants", isolation="process", tenants=["acme", "umbra"], tenant_max_attempts=1)(reports)
+    app.job("signals_others", isolation="process", **once)(signals_others)
+    for name in ("meddles", "ignores_its_children"):
+        app.job(name, isolation="process", **once)(meddles)
     app.job("hard_limit", isolation="process", max_address_space="4GiB", **once)(asks_for_too_much)
     return app
 

@@ -261,6 +261,21 @@ async def test_children_are_kept_warm_recycled_and_replaced(tmp_path: Path, monk
 
 
 @pytest.mark.req("EXE-9")
+async def test_a_handler_leaves_nothing_to_the_next_one(tmp_path: Path) -> None:
+    """Neither the working folder, nor what signals do, nor the stack of another handler."""
+    async with running(concurrency=1) as app:
+        others = await (await Cell(app, tmp_path, "signals_others").start()).ended()
+        assert others.result == {"forked": signal.SIGTERM, "started": -signal.SIGINT, "pid": others.result["pid"]}
+        later = ("meddles", "ignores_its_children", "process_returns")
+        ended = [await (await Cell(app, tmp_path, job).start()).ended() for job in later]
+        pids = [execution.result["pid"] for execution in (others, *ended)]
+        assert [pids.count(pid) for pid in dict.fromkeys(pids)] == [2, 1, 1], "those that meddled were replaced"
+        await (await Cell(app, tmp_path, "signals_others").start()).ended()
+        (attempt,) = (await (await Cell(app, tmp_path, "process_exits").start()).ended()).attempts
+        assert not attempt.traceback
+
+
+@pytest.mark.req("EXE-9")
 async def test_a_stop_ends_the_children_before_executions_are_handed_back(tmp_path: Path) -> None:
     async with running(concurrency=2, stop_timeout=0.5, stop_reserve=0.2) as app:
         busy = [await Cell(app, tmp_path, job).start() for job in ("process_blocks", "process_ignores")]
