@@ -33,7 +33,7 @@ from .frames import (
     encode,
     from_child,
 )
-from .rules import BROKEN_CHANNEL, CHANNEL_CLOSED, STOPPED, Killed
+from .rules import BROKEN_CHANNEL, CHANNEL_CLOSED, STOPPED, Killed, of_the_handler
 
 REAP_FIRST, REAP_LONGEST = 0.002, 0.1
 CLOSED_GRACE = 0.5
@@ -282,7 +282,7 @@ class Member:
         with self._stack, suppress(OSError):
             self._stack.seek(0)
             text = self._stack.read(STACK_LIMIT) or b""
-            self.stack = text.decode("utf-8", "replace") or None
+            self.stack = of_the_handler(text.decode("utf-8", "replace")) or None
 
     def _signal(self, number: signal.Signals) -> None:
         if self._popen.returncode is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import msgspec
 
@@ -14,6 +15,9 @@ BROKEN_CHANNEL = "broken_channel"
 CHANNEL_LOST = 77
 """The exit code of a child whose handler has closed the channel to the worker."""
 _OOM_HINT = "; Mainspring did not send it, but the kernel does when the machine or a container is out of memory"
+
+_FRAME = '  File "'
+_CHILD_FRAME = f"{_FRAME}{Path(__file__).with_name('child.py')}"
 
 
 class PoolSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +70,12 @@ def how_it_ended(code: int | None, killed: Killed | None) -> Killed:
     name = _signal_name(-code)
     hint = _OOM_HINT if -code == signal.SIGKILL else ""
     return Killed("signal", f"{name} ended the process of the handler{hint}")
+
+
+def of_the_handler(stack: str) -> str:
+    """The part of a stack, innermost frame first, that is not Mainspring's own; all of it if there is no such part."""
+    own, _, _ = stack.partition(_CHILD_FRAME)
+    return own if _FRAME in own else stack
 
 
 def _signal_name(number: int) -> str:

@@ -152,6 +152,9 @@ def _check_ending(ended: Execution, state: State, reason: str | None, error: str
     assert (error or "") in (ended.error or ""), (job, ended.error)
     if job == "process_crashes":
         assert "handlers.py" in (attempt.traceback or ""), "where it was when the signal came"
+        assert "child.py" not in (attempt.traceback or "")
+    if job in ("async_raises", "thread_raises", "process_raises"):
+        assert "handlers.py" in (attempt.traceback or "").splitlines()[1], "the frames of the engine are not shown"
     own = reason if state is State.FAILED and reason not in ("error", "timeout") else None
     assert attempt.reason == own, job
     assert (attempt.cpu_ms is None) == ("async" in job), job

@@ -6,10 +6,14 @@ may raise anything, or never return. `is_plain` and `is_plain_error` tell what c
 
 from __future__ import annotations
 
+import asyncio
+import os
 import traceback
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +30,12 @@ LOOKED_AT = 10_000
 LINKS = 20
 """Causes and contexts of an exception after which it counts as not plain."""
 
+_PACKAGE = Path(__file__).parents[2]
+_ENGINE = (
+    *(f"{_PACKAGE.joinpath(*folder)}{os.sep}" for folder in (("core", "engine"), ("core", "tenants"), ("processes",))),
+    f"{Path(asyncio.__file__).parent}{os.sep}",
+)
+"""What lies between the worker and a handler: where its own files and those of the event loop are."""
 _OURS = f"{__name__.partition('.')[0]}."
 _SCALARS = frozenset({str, int, float, bool, type(None), datetime, date, time, timedelta, UUID, Decimal, bytes})
 _CONTAINERS = frozenset({dict, list, tuple, set, frozenset})
@@ -52,12 +62,22 @@ def describe_error(error: BaseException) -> str:
 
 
 def describe_traceback(error: BaseException) -> str:
-    """The traceback as Python prints it; of an exception that cannot be printed, the frames and its description."""
+    """The traceback as Python prints it, from the handler on: the frames above it are the engine's. Of an exception
+    that cannot be printed, the frames and its description."""
     try:
-        text = "".join(traceback.format_exception(error, limit=-FRAMES))
+        shown = _from_the_handler(_traceback(error))
+        text = "".join(traceback.format_exception(type(error), error, shown, limit=-FRAMES))
     except BaseException:
         text = f"Traceback (most recent call last):\n{_frames(error)}{describe_error(error)}\n"
     return safe_text(text, TRACEBACK_LIMIT)
+
+
+def _from_the_handler(frames: TracebackType | None) -> TracebackType | None:
+    """All frames if there is nothing but the engine's."""
+    shown = frames
+    while shown is not None and shown.tb_frame.f_code.co_filename.startswith(_ENGINE):
+        shown = shown.tb_next
+    return shown or frames
 
 
 def _frames(error: BaseException) -> str:
