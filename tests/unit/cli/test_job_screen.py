@@ -25,7 +25,8 @@ async def on_loop() -> None: ...
 def in_process() -> None: ...
 
 
-CANNOT = 'cannot be interrupted: it ends at its next ctx.check(); isolation="process" would stop it'
+CANNOT = 'cannot be interrupted: ends at its next ctx.check(); isolation="process" would stop it'
+WHERE = {"thread": "a thread", "loop": "the event loop", "process": "a child process"}
 SAID = {
     "thread": ("thread", "thread", CANNOT),
     "loop": (None, "async", "stops at its next await"),
@@ -41,6 +42,8 @@ async def test_a_job_says_what_a_stop_does(capsys: pytest.CaptureFixture[str]) -
         print_job(view)
         screen = " ".join(capsys.readouterr().out.split())
         assert f"stopping {words}" in screen
+        assert f"runs in {WHERE[job]}" in screen
+        assert " runs 0 " in screen
         assert (job == "process") == ("at most 5m" in screen and "at most 512MiB" in screen and "at most 4GB" in screen)
         handler = handler_json(job, app._runtime.registry.get(job), [])
         assert (handler["isolation"], handler["stop"].startswith(words)) == (of_handler, True)

@@ -22,7 +22,7 @@ from ...model.values.webhook_signatures import Scheme
 from ..many import run_bulk
 from ..parameters import short_id
 from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import first_line, moment, note, print_fields, status, took
+from ..screens.output import first_line, moment, note, print_fields, status, took, without_distance
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
 from .hooks import secret_from
@@ -308,17 +308,23 @@ def _print_deliveries(found: Sequence[Execution]) -> None:
         Column("EVENT", lambda each: str(each.params.get("event", ""))),
         Column("STATUS", lambda each: status(each.state.value)),
         Column("TRIES", lambda each: str(len(each.attempts)), "drop"),
-        Column("ANSWER", _answer, "cut"),
+        Column("NEXT TRY", _next_try, "drop"),
+        Column("ANSWER", lambda each: _answer(each).removeprefix("the receiver answered "), "cut"),
         Column("CREATED", lambda each: moment(each.created_at), "drop"),
     ]
     print_table(columns, found)
+
+
+def _next_try(delivery: Execution) -> str:
+    waits = delivery.attempts and not delivery.state.final
+    return without_distance(moment(delivery.start_at)) if waits else ""
 
 
 def _answer(delivery: Execution) -> str:
     response = delivery.metadata.get("response") or {}
     failed = next((each.error for each in reversed(delivery.attempts[-1:]) if each.error), None)
     if failed and not delivery.state.final:
-        return f"next try {moment(delivery.start_at)}; {_problem(failed)}"
+        return _problem(failed)
     if delivery.state is not State.COMPLETED:
         cancelled = delivery.reason if delivery.state is State.CANCELLED else None
         return _problem(cancelled or delivery.error or delivery.reason) or "-"

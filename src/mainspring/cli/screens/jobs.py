@@ -30,7 +30,7 @@ from .output import (
 )
 from .table import Column, print_table
 
-_RUNS = {None: "on the event loop", "thread": "in a thread", "process": "in a child process"}
+_RUNS_IN = {None: "the event loop", "thread": "a thread", "process": "a child process"}
 _OUTSIDE = {"skip": "skips its ticks", "wait": "waits, once, for the next opening"}
 
 
@@ -143,7 +143,7 @@ def _policy(spec: JobSpec) -> dict[str, str | None]:
         "retry": retry_text(spec.retry) if spec.max_attempts > 1 else None,
         "not retried": ", ".join(spec.non_retryable),
         "timeout": "none" if spec.timeout is None else _duration(spec.timeout),
-        "runs": _RUNS[spec.isolation],
+        "runs in": _RUNS_IN[spec.isolation],
         "stopping": stop_text(spec.isolation),
         **_process_limits(spec),
         "overlap": spec.overlap + limit,

@@ -10,8 +10,8 @@ from ...model.policies import Isolation
 
 _STOPS: dict[Isolation | None, str] = {
     None: "stops at its next await",
-    "thread": 'cannot be interrupted: it ends at its next ctx.check(); isolation="process" would stop it',
-    "process": "stops for certain: it is asked, then interrupted with SIGTERM, then killed with SIGKILL",
+    "thread": 'cannot be interrupted: ends at its next ctx.check(); isolation="process" would stop it',
+    "process": "stops for certain: asked first, then interrupted by SIGTERM, then killed",
 }
 
 
