@@ -49,7 +49,7 @@ def verify(
     'execution.failed'
     """
     body = payload.encode() if isinstance(payload, str) else bytes(payload)
-    secrets = [secret] if isinstance(secret, str | bytes) else list(secret)
+    secrets = [secret] if isinstance(secret, str | bytes) else list(secret or ())
     return received(body, headers, secrets, _seconds(now), style, tolerance).payload
 
 
@@ -67,7 +67,7 @@ def sign(
     'msg_1'
     """
     body = payload.encode() if isinstance(payload, str) else bytes(payload)
-    secrets = [secret] if isinstance(secret, str | bytes) else list(secret)
+    secrets = [secret] if isinstance(secret, str | bytes) else list(secret or ())
     return signed_headers(id, int(_seconds(now)), body, secrets)
 
 

@@ -221,6 +221,18 @@ def test_github_style() -> None:
             verify(body, headers | change, secret, style="github")
 
 
+@pytest.mark.req("WHK-2", "SEC-4")
+@pytest.mark.parametrize("style", ["standard", "github", "stripe"])
+def test_a_secret_that_is_missing_verifies_nothing(style: Any) -> None:
+    """As when a variable of the environment is not set: anybody can sign with an empty secret."""
+    body = b'{"id": "evt_1", "type": "t"}'
+    forged = hmac.new(b"", body, hashlib.sha256).hexdigest()
+    headers = {"X-Hub-Signature-256": f"sha256={forged}", "X-GitHub-Delivery": "1", "X-GitHub-Event": "push"}
+    for secret in ("", b"", None, [], ["a secret of 16 letters", ""]):
+        with pytest.raises(InvalidValue, match="none that is empty"):
+            verify(body, headers, secret, style=style)  # type: ignore[arg-type]
+
+
 @pytest.mark.req("WHK-2")
 def test_stripe_style() -> None:
     secret, body = "whsec_test_of_a_stripe_secret", '{"id": "evt_1", "type": "invoice.paid", "data": {}}'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Literal, NamedTuple
 
 from ...model.time.instants import SECOND, Micros, to_micros
@@ -56,6 +55,8 @@ def wished_delay(text: str, now: Micros) -> float:
     if text.isascii() and text.isdigit():
         seconds = float(text[:12])
     else:
+        from email.utils import parsedate_to_datetime  # hardly any receiver sends a date
+
         try:
             at = parsedate_to_datetime(text)
             seconds = (to_micros(at if at.tzinfo is not None else at.replace(tzinfo=UTC)) - now) / SECOND

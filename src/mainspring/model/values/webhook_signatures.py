@@ -125,8 +125,8 @@ def received(
     """The message if one of the secrets signed it and its time is near enough; raises `WebhookError` otherwise."""
     if style not in _STYLES:
         raise InvalidValue("style", style, one_of(repr(name) for name in _STYLES))
-    if not secrets:
-        raise InvalidValue("secret", [], "at least one secret", _REMEDY)
+    if not secrets or not all(secrets):  # anybody can sign with an empty one
+        raise InvalidValue("secret", "", "at least one secret, and none that is empty", _REMEDY)
     return _STYLES[style](body, _Headers(headers), secrets, now, tolerance)
 
 
