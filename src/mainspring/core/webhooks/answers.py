@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
 
 from ...model.time.instants import SECOND, Micros, to_micros
 from ..ports import HttpAnswer
@@ -12,6 +16,8 @@ LONGEST_WAIT = 86_400.0
 """Seconds: no receiver may ask for more."""
 SHOWN = 1_024
 """Characters of an answer that are kept."""
+SECRET_FROM = 8
+"""Characters: shorter pieces of an address are no secrets."""
 GONE = 410
 _MAY_ASK_FOR_TIME = (429, 503)
 
@@ -34,6 +40,20 @@ def judge(answer: HttpAnswer, now: Micros) -> Verdict:
         return Verdict("gone", error)
     asked = answer.headers.get("retry-after") if answer.status in _MAY_ASK_FOR_TIME else None
     return Verdict("failed", error, 0.0 if asked is None else wished_delay(asked, now))
+
+
+def without_address(answer: HttpAnswer, url: str) -> HttpAnswer:
+    """Error pages repeat the path that was asked for, and the path may be a secret.
+
+    >>> page = HttpAnswer(404, {}, b"Cannot POST /services/T0/B0/x7dkq02mfj")
+    >>> without_address(page, "https://chat.example/services/T0/B0/x7dkq02mfj").body
+    b'Cannot POST /.../T0/B0/...'
+    """
+    parts, body = urlsplit(url), answer.body
+    pieces = {piece for piece in re.split(r"[/?&=;,]", f"{parts.path}?{parts.query}") if len(piece) >= SECRET_FROM}
+    for piece in sorted(pieces, key=len, reverse=True):
+        body = body.replace(piece.encode(), b"...")
+    return answer if body == answer.body else msgspec.structs.replace(answer, body=body)
 
 
 def excerpt(answer: HttpAnswer, limit: int = SHOWN) -> str:

@@ -25,7 +25,7 @@ from ..declaring.context import JobContext
 from ..declaring.handler import Handler, make_handler
 from ..loops import Emit
 from ..ports import HttpAnswer, Sender, Store
-from .answers import excerpt, judge
+from .answers import excerpt, judge, without_address
 from .endpoints import KIND, Endpoint, endpoint_of, entry_of, masked_url
 from .events import TEST
 from .hand_over import DEADLINE, SYSTEM_JOB, EventHandOver
@@ -62,7 +62,7 @@ class Deliverer:
                 await self._hand_over.disabled(endpoint)
             raise NonRetryable(f"webhook {endpoint.id} is disabled: {endpoint.disabled_reason or 'by an operator'}")
         try:
-            answer = await self._send(endpoint, id, body)
+            answer = without_address(await self._send(endpoint, id, body), endpoint.url)
         except OSError as error:
             await self._failed(endpoint, event)
             raise FailedAttempt(f"{str(error) or type(error).__name__} ({masked_url(endpoint.url)})") from None

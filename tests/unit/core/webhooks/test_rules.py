@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.ports import HttpAnswer
 from mainspring.core.webhooks import payloads
-from mainspring.core.webhooks.answers import LONGEST_WAIT, excerpt, judge, wished_delay
+from mainspring.core.webhooks.answers import LONGEST_WAIT, excerpt, judge, wished_delay, without_address
 from mainspring.core.webhooks.commands import _rotated
 from mainspring.core.webhooks.endpoints import (
     GIVE_UP_AFTER,
@@ -175,3 +175,13 @@ def test_every_event_has_words(kind: str, text: str) -> None:
     assert not set("<>") & set(msgspec.json.decode(slack_body(body))["text"])
     subject, _ = email_parts(body)
     assert "\n" not in subject
+
+
+@pytest.mark.req("WHK-1", "SEC-4")
+def test_a_page_that_repeats_the_address_shows_no_secret_of_it() -> None:
+    url = "https://chat.example/v1/hooks/0123456789abcdef?key=fedcba9876543210&x=1"
+    page = b"<p>no such page: /v1/hooks/0123456789abcdef?key=fedcba9876543210&amp;x=1</p>"
+    answer = without_address(HttpAnswer(404, {}, page, 0.5), url)
+    assert judge(answer, 0).error == "the receiver answered 404: <p>no such page: /v1/hooks/...?key=...&amp;x=1</p>"
+    plain = HttpAnswer(404, {}, b"no such hook")
+    assert without_address(plain, url) is plain
