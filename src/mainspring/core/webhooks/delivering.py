@@ -16,7 +16,7 @@ from ...model.events import WebhookDisabled
 from ...model.execution import ExecutionRow, State
 from ...model.store.entries import EntryWrite
 from ...model.store.messages import ExecutionQuery
-from ...model.time.instants import SECOND, Micros
+from ...model.time.instants import SECOND, Micros, seconds_to_micros
 from ...model.values.ids import Chance
 from ...model.values.webhook_signatures import signed_headers
 from ..auditing import audit_record
@@ -61,8 +61,9 @@ class Deliverer:
             if endpoint.gave_up:  # the process that disabled it may have died before it handed that over
                 await self._hand_over.disabled(endpoint)
             raise NonRetryable(f"webhook {endpoint.id} is disabled: {endpoint.disabled_reason or 'by an operator'}")
+        now = await self._store.now()
         try:
-            answer = without_address(await self._send(endpoint, id, body), endpoint.url)
+            answer = without_address(await self._send(endpoint, id, body, now), endpoint.url)
         except OSError as error:
             await self._failed(endpoint, event)
             raise FailedAttempt(f"{str(error) or type(error).__name__} ({masked_url(endpoint.url)})") from None
@@ -70,7 +71,7 @@ class Deliverer:
         text = excerpt(answer)
         ctx.metadata["response"] = {"status": answer.status, "duration_ms": took, "body": text}
         ctx.logger.info("answered %d after %.0f ms%s", answer.status, took, f": {text}" if text else "")
-        verdict = judge(answer, await self._store.now())
+        verdict = judge(answer, now + seconds_to_micros(answer.seconds))
         if verdict.kind == "delivered":
             await self._worked(endpoint)
             return {"status": answer.status, "duration_ms": took}
@@ -80,23 +81,22 @@ class Deliverer:
         await self._failed(endpoint, event)
         raise FailedAttempt(verdict.error, verdict.delay)
 
-    async def _send(self, endpoint: Endpoint, id: str, body: str) -> HttpAnswer:
+    async def _send(self, endpoint: Endpoint, id: str, body: str, now: Micros) -> HttpAnswer:
         headers = {"content-type": "application/json"}
         if endpoint.format == "email":
-            return await self._mail(endpoint, body)
+            return await self._mail(endpoint, body, now)
         if endpoint.format == "slack":
             return await self._sender.post(endpoint.url, headers, slack_body(body), DEADLINE)
-        now, sent = await self._store.now(), body.encode()
+        sent = body.encode()
         headers |= signed_headers(id, now // SECOND, sent, endpoint.signing_secrets(now))
         return await self._sender.post(endpoint.url, headers, sent, DEADLINE)
 
-    async def _mail(self, endpoint: Endpoint, body: str) -> HttpAnswer:
+    async def _mail(self, endpoint: Endpoint, body: str, now: Micros) -> HttpAnswer:
         if self._mailer is None:
             raise NonRetryable("no server for e-mails: set smtp_url, such as smtp://mail.example.com:587")
-        began = await self._store.now()
         subject, text = email_parts(body)
         await self._mailer.send(endpoint.url.removeprefix("mailto:"), subject, text, DEADLINE)
-        return HttpAnswer(250, {}, b"", (await self._store.now() - began) / SECOND)
+        return HttpAnswer(250, {}, b"", (await self._store.now() - now) / SECOND)
 
     # --- the endpoint's own state -------------------------------------------------------------------------
     async def _endpoint(self, id: str) -> Endpoint:
