@@ -115,7 +115,9 @@ def test_what_is_refused_names_the_remedy(run: Run) -> None:
     assert "Did you mean 'execution.failed'?" in run(
         "create", "http://127.0.0.1/", "--event", "execution.faild", code=2
     )
-    run("create", "https://127.0.0.1/", "--id", "chat", "--format", "slack")
+    assert "until there is such a job: no job named 'goood'; did you mean 'good'?" in run(
+        "create", "https://127.0.0.1/", "--id", "chat", "--format", "slack", "--job", "goood"
+    )
     assert "of the format slack, which is not signed; rotate is possible when its format" in run(
         "rotate", "chat", code=1
     )

@@ -129,7 +129,7 @@ def test_a_lost_store_is_one_line_and_its_traceback_is_for_debugging() -> None:
 
 @pytest.mark.req("OBS-1")
 def test_a_retry_says_when_and_why() -> None:
-    record = one(ended(State.PENDING, error="ValueError: no", retry_in=4.0, reason="failed"))
+    record = one(ended(State.PENDING, error="ValueError: no", retry_in=4.0001234, reason="failed"))
     assert (record.retry_in, record.error, record.duration_ms) == (4.0, "ValueError: no", 12.346)
     assert record.getMessage() == (
         "job_retry job=crawl trigger=schedule attempt=2 duration_ms=12.346 "

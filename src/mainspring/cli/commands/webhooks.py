@@ -16,6 +16,7 @@ from ...core.views.webhooks import NewWebhook, WebhookView
 from ...core.webhooks.endpoints import Format
 from ...core.webhooks.events import EVENTS
 from ...core.webhooks.hand_over import SYSTEM_JOB
+from ...model.errors import JobNotFound
 from ...model.execution import State
 from ...model.values.reading import duration
 from ...model.values.webhook_signatures import Scheme
@@ -92,8 +93,9 @@ def create_webhook(
     """Send events to this address (- reads it from the input). The secret is printed once: save it now."""
     address = sys.stdin.readline().strip() if url == "-" else url
     secret = secret_from(secret_file)
-    made = session.call(
-        lambda app: app.webhooks.create(
+
+    async def work(app: Mainspring) -> NewWebhook:
+        made = await app.webhooks.create(
             address,
             id=id,
             format=kind,
@@ -103,7 +105,10 @@ def create_webhook(
             by=operator(),
             **{name: value for name, value in fields.items() if value},
         )
-    )
+        await _warn_of_unknown_jobs(app, fields["jobs"])
+        return made
+
+    made = session.call(work)
     _show_new(session, made, f"webhook {made.webhook.id} created for {made.webhook.url}")
 
 
@@ -129,8 +134,23 @@ def edit_webhook(session: ClientSession, id: str, url: str | None, cleared: Sequ
         raise click.UsageError(
             "what is to change? give --url, --event, --job, --queue, --tenant, --description or --all"
         )
-    view = session.call(lambda app: app.webhooks.update(id, by=operator(), **changes))
+
+    async def work(app: Mainspring) -> WebhookView:
+        view = await app.webhooks.update(id, by=operator(), **changes)
+        await _warn_of_unknown_jobs(app, fields["jobs"])
+        return view
+
+    view = session.call(work)
     session.show(webhook_json(view), lambda: _print_one(view))
+
+
+async def _warn_of_unknown_jobs(app: Mainspring, names: Sequence[str]) -> None:
+    """A job may be declared later, but a slip in its name would mean silence."""
+    for name in names:
+        try:
+            await app.job_view(name)
+        except JobNotFound as error:
+            note(f"nothing is sent for {name!r} until there is such a job: {error}")
 
 
 @webhooks.command("enable")

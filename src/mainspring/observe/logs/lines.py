@@ -162,7 +162,8 @@ class LogLines:
         elif name == "job_failed":
             self._line(level, name, fields, event.traceback, error=event.error, reason=event.reason)
         else:
-            self._line(level, name, fields, error=event.error, reason=event.reason, retry_in=event.retry_in)
+            retry_in = None if event.retry_in is None else round(event.retry_in, 3)
+            self._line(level, name, fields, error=event.error, reason=event.reason, retry_in=retry_in)
 
     def _overran(self, event: Overran[ExecutionRow]) -> None:
         execution, took = event.execution, round(event.duration_ms, 3)
