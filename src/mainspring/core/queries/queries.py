@@ -30,6 +30,8 @@ MAX_FILTER = 500
 WAIT_POLL = 1.0
 FOLLOW_POLL = 0.5
 """Seconds: workers store log lines and progress as often."""
+FOLLOW_PAUSE = 0.1
+"""Seconds between two looks at least: every execution that ends anywhere wakes all that follow one."""
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 EXECUTION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LIVE = frozenset(state for state in State if not state.final)
@@ -229,7 +231,8 @@ class Queries:
                 if seen.state.final:
                     return
                 shown = live
-                await _set_within(changed, FOLLOW_POLL)
+                await asyncio.sleep(FOLLOW_PAUSE)
+                await _set_within(changed, FOLLOW_POLL - FOLLOW_PAUSE)
         finally:
             unsubscribe()
 

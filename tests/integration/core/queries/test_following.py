@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from mainspring import (
     Retention,
     StoreUnavailable,
 )
+from mainspring.core.queries.queries import FOLLOW_PAUSE
 from mainspring.stores.memory import MemoryStore
 from tests.mongo_server import mongo
 from tests.servers import postgres
@@ -149,6 +151,40 @@ async def test_an_outage_is_waited_out(memory_nodes: Nodes, monkeypatch: pytest.
             found.append(words(item))
         assert failures == 2
         assert found[-2:] == ["1 INFO mainspring.job after the outage", "completed"]
+
+
+async def test_others_that_end_cost_a_follower_no_reads(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, go_on, reads, read = memory_nodes.app(), asyncio.Event(), 0, MemoryStore.logs
+
+    @app.job("long")
+    async def long() -> None:
+        await go_on.wait()
+
+    @app.job("brief")
+    async def brief() -> None: ...
+
+    async def counted(store: MemoryStore, id: str, after: int = 0) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(store, id, after)
+
+    monkeypatch.setattr(MemoryStore, "logs", counted)
+    async with app:
+        followed = await app.enqueue(long)
+        assert followed is not None
+        began = time.monotonic()
+        following = asyncio.create_task(_last(app, followed))
+        for _ in range(50):
+            other = await app.enqueue(brief)
+            assert other is not None
+            await app.wait(other, timeout=DEADLINE)
+        go_on.set()
+        assert words(await following) == "completed"
+        assert reads <= (time.monotonic() - began) / FOLLOW_PAUSE + 1
+
+
+async def _last(app: Mainspring, execution: Execution) -> LogEntry | Execution:
+    return [item async for item in app.follow(execution)][-1]
 
 
 def test_blocking_code_follows_with_a_plain_loop(memory_nodes: Nodes) -> None:
