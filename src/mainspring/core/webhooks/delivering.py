@@ -66,7 +66,9 @@ class Deliverer:
             answer = without_address(await self._send(endpoint, id, body, now), endpoint.url)
         except OSError as error:
             await self._failed(endpoint, event)
-            raise FailedAttempt(f"{str(error) or type(error).__name__} ({masked_url(endpoint.url)})") from None
+            address, shown = endpoint.url.removeprefix("mailto:"), masked_url(endpoint.url)
+            text = str(error).replace(address, "the address")  # mail servers repeat whom they refuse
+            raise FailedAttempt(f"{text or type(error).__name__} ({shown})") from None
         took = round(answer.seconds * 1000, 1)
         text = excerpt(answer)
         ctx.metadata["response"] = {"status": answer.status, "duration_ms": took, "body": text}

@@ -106,11 +106,12 @@ def address_class(address: IPAddress) -> str:
         return address_class(inner)
     for network, name in _IPV6:
         if plain in network:
-            return name
+            hidden = {inner, plain.sixtofour, *(plain.teredo or ())}
+            return METADATA if hidden & _METADATA else name
     if plain not in _ASSIGNED:
         return "reserved"
     if int(plain) >> 32 & _LOW in _ISATAP:
-        return "IPv4 inside IPv6 (ISATAP)"
+        return METADATA if inner in _METADATA else "IPv4 inside IPv6 (ISATAP)"
     return PUBLIC
 
 

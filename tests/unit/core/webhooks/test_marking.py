@@ -15,7 +15,7 @@ from mainspring.core.queries.queries import Queries
 from mainspring.core.rules import transitions
 from mainspring.core.webhooks.commands import Webhooks
 from mainspring.core.webhooks.delivering import Deliverer
-from mainspring.core.webhooks.endpoints import GIVE_UP_AFTER
+from mainspring.core.webhooks.endpoints import GIVE_UP_AFTER, Endpoint, entry_of
 from mainspring.core.webhooks.hand_over import SYSTEM_JOB, EventHandOver
 from mainspring.core.webhooks.marking_store import MarkingStore
 from mainspring.core.webhooks.subscriptions import FRESH_FOR, Subscriptions
@@ -23,6 +23,7 @@ from mainspring.model.errors import CommandRefused, FailedAttempt, InvalidValue,
 from mainspring.model.events import WebhookDisabled
 from mainspring.model.execution import ExecutionRow, Outcome, State, encode_policy, next_token
 from mainspring.model.policies import Retry, RunPolicy
+from mainspring.model.store.entries import EntryWrite
 from mainspring.model.store.messages import ExecutionQuery
 from mainspring.stores.memory import MemoryStore
 
@@ -116,7 +117,7 @@ class World:
         found = await self.plain.find(ExecutionQuery(job=SYSTEM_JOB, limit=100))
         return sorted(msgspec.json.decode(row.params)["event"] for row in found)
 
-    async def deliver(self, endpoint: str, event: str = "execution.failed") -> None:
+    async def deliver(self, endpoint: str, event: str = "execution.failed", body: str = '{"type":"t"}') -> None:
         class Context:
             tenant, metadata = endpoint, dict[str, Any]()
 
@@ -124,7 +125,7 @@ class World:
                 @staticmethod
                 def info(*args: object) -> None: ...
 
-        await self.deliverer._deliver(Context, "id", event, '{"type":"t"}')  # type: ignore[arg-type]
+        await self.deliverer._deliver(Context, "id", event, body)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("WHK-1")
@@ -315,3 +316,19 @@ async def test_asymmetric_signatures_show_their_public_key() -> None:
     await world.deliver("a")
     signatures = world.sender.sent[-1][1]["webhook-signature"].split()
     assert [each.partition(",")[0] for each in signatures] == ["v1a", "v1a"], "both secrets sign"
+
+
+@pytest.mark.req("WHK-1", "SEC-4")
+async def test_an_error_that_repeats_the_address_of_a_mail_shows_its_host_only() -> None:
+    class Refusing:
+        async def send(self, to: str, subject: str, text: str, deadline: float) -> None:
+            raise OSError(f"550 {to} is unknown")
+
+    world = World()
+    await world.plain.write_entries([EntryWrite(entry=entry_of(Endpoint(**MAIL)))])
+    world.deliverer._mailer = Refusing()
+    with pytest.raises(FailedAttempt, match=r"^550 the address is unknown \(mailto:\.\.\.@x\.example\)$"):
+        await world.deliver("mail", body='{"type":"webhook.other","timestamp":"","data":{}}')
+
+
+MAIL: Any = {"id": "mail", "url": "mailto:ada@x.example", "format": "email", "created": 1, "created_by": "ada"}
