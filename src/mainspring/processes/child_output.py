@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 import threading
 from typing import Any, TextIO
@@ -48,7 +49,8 @@ class ChildOutput:
 
     def begin(self) -> None:
         for name, kept in (("stdout", logging.INFO), ("stderr", logging.WARNING)):
-            printed = Printed(self, getattr(sys, name), kept, name)
+            stream = getattr(sys, name) or open(os.devnull, "w")  # noqa: SIM115  # the worker has none
+            printed = Printed(self, stream, kept, name)
             setattr(sys, name, printed)
             self._printed.append(printed)
 
@@ -89,7 +91,7 @@ class Printed(io.TextIOBase):
         if self._output.attempt is not None:
             with self._lock:
                 *lines, rest = (self._line + text).split("\n")
-                self._line = rest[-LONGEST:]
+                self._line = _overwritten(rest)[-LONGEST:]
                 for line in lines:
                     self._keep(line)
         return len(text)
@@ -101,7 +103,7 @@ class Printed(io.TextIOBase):
                 self._keep(line)
 
     def _keep(self, line: str) -> None:
-        attempt = self._output.attempt
+        attempt, line = self._output.attempt, _overwritten(line).rstrip("\r")
         if attempt is not None and line and not this_thread.kept_already:
             attempt.context.keep_line(self._level, line, self._name)
 
@@ -128,6 +130,15 @@ class Printed(io.TextIOBase):
     def __getattr__(self, name: str) -> Any:
         """All else, such as `buffer` and `reconfigure`."""
         return getattr(self._stream, name)
+
+
+def _overwritten(line: str) -> str:
+    """What a terminal shows in the end of a line that is written again and again, such as a progress bar.
+
+    >>> _overwritten("10 %\\r20 %\\r30 %")
+    '30 %'
+    """
+    return line[line.rfind("\r", 0, -1) + 1 :]
 
 
 class Forwarder(logging.Handler):
