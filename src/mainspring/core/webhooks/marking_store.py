@@ -92,10 +92,12 @@ class MarkingStore:
         return added
 
     def _add_in(self, connection: Any, executions: Sequence[ExecutionRow]) -> list[Added] | Awaitable[list[Added]]:
-        """Inside the caller's transaction nothing is read: endpoints count as this process last knew them."""
+        """Inside the caller's transaction nothing is read. A process that has not read the endpoints a moment ago marks
+        everything, and the follow-up of what is skipped reads them."""
         store: Any = self._store
-        if any(map(_may_end, executions)):
-            executions = [self._marked_row(each) for each in executions]
+        if any(map(_may_end, executions)) and not self._subscriptions.absent:
+            mark = self._marked_row if self._subscriptions.fresh else _marked_in_any_case
+            executions = [mark(each) for each in executions]
         return store.add_in(connection, executions)  # type: ignore[no-any-return]
 
     def write_jobs(self, writes: Sequence[JobWrite]) -> Coroutine[Any, Any, list[JobWritten]]:
@@ -121,6 +123,10 @@ class MarkingStore:
             return row
         event = ended_event(row.state, row.reason) if row.state.final else SKIPPED
         return msgspec.structs.replace(row, todo=True) if self._subscriptions.wanting(event, row) else row
+
+
+def _marked_in_any_case(row: ExecutionRow) -> ExecutionRow:
+    return msgspec.structs.replace(row, todo=True) if _may_end(row) else row
 
 
 def _may_end(row: ExecutionRow) -> bool:

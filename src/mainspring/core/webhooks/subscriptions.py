@@ -45,15 +45,16 @@ class Subscriptions:
     @property
     def absent(self) -> bool:
         """Nobody wants anything, and that was read a moment ago."""
-        return not self._by_event and self._fresh
+        return not self._by_event and self.fresh
 
     @property
-    def _fresh(self) -> bool:
+    def fresh(self) -> bool:
+        """The endpoints were read a moment ago."""
         return self._clock.monotonic() - self._read_at < FRESH_FOR
 
     async def read(self) -> None:
         """Read the endpoints unless that was done a moment ago."""
-        if not self._fresh:
+        if not self.fresh:
             await self.read_now()
 
     async def read_now(self) -> None:

@@ -337,3 +337,29 @@ def comparable(row: ExecutionRow) -> ExecutionRow:
     slot = row.overlap_key.split("#")[0] if row.overlap_key else None
     running = row.running_overlap_key.split("#")[0] if row.running_overlap_key else None
     return replace(row, id="", trace_id="", overlap_key=slot, running_overlap_key=running)
+
+
+@pytest.mark.req("WHK-1", "ENQ-2")
+async def test_webhooks_hear_of_what_is_skipped_in_a_transaction(url: str) -> None:
+    """Neither the SQL function nor the caller's transaction reads the endpoints: the follow-up of a skip does."""
+
+    async def single(ctx: JobContext) -> None: ...
+
+    app, other = Mainspring(url, poll_interval=NEVER), Mainspring(url, poll_interval=NEVER)
+    for each in (app, other):
+        each.job("single", overlap="skip")(single)
+    await app.open()
+    await other.open()
+    held = await app.enqueue("single", start_at="1h")
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        statement = """SELECT mainspring.enqueue('{"job": "single"}')"""
+        await connection.execute(statement)
+        await app.webhooks.create("https://x.example/", events=["execution.skipped"])
+        await connection.execute(statement)
+        await other.enqueue("single", connection=connection)
+    store = (await app._runtime.engine()).store
+    skipped = [each.id for each in await app.executions("single", status="skipped")]
+    assert sorted(skipped)[1:] == [row.id for row in await store.todo(10)], "not the one before the endpoint"
+    assert held is not None
+    await other.close()
+    await app.close()

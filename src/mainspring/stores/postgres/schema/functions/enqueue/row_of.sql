@@ -38,6 +38,8 @@ BEGIN
     r.running_unique_key := CASE t->>'running_unique_key' WHEN '{unique}' THEN r.unique_key
                                                           WHEN '{running}' THEN running END;
     r.overlap_key := t->>'overlap_key';
+    -- If it is skipped, its follow-up decides whether a webhook wants to hear of it.
+    r.todo := r.overlap_key IS NOT NULL AND EXISTS (SELECT FROM mainspring.entry e WHERE e.kind = 'webhook');
     r.running_overlap_key := t->>'running_overlap_key';
     r.slots := (t->>'overlap_slots')::integer;
     r.staged := coalesce((t->>'staged')::boolean, false);
