@@ -105,9 +105,7 @@ def make_store(settings: Settings, clock: Clock) -> Store:
     raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; {known}")
 
 
-def make_processes(
-    settings: Settings, import_path: str | None, modules: Mapping[str, str], clock: Clock
-) -> ProcessPool:
+def make_processes(settings: Settings, import_path: str, modules: Mapping[str, str], clock: Clock) -> ProcessPool:
     """The child processes of this worker, for isolated jobs."""
     if os.name != "posix":
         raise ConfigurationError('isolation="process" needs a POSIX system; use isolation="thread" on Windows')
@@ -118,7 +116,7 @@ def make_processes(
 
     python_path = [str(each) for each in sys.path]
     places, levels = places_of(modules), log_levels()
-    setup = Setup(import_path or "", places, python_path, settings.username, settings.channel, levels)
+    setup = Setup(import_path, places, python_path, settings.username, settings.channel, levels)
     limits = PoolSettings(
         most=settings.concurrency,
         cancel_grace=settings.isolation_cancel_grace,

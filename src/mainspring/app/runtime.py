@@ -20,7 +20,7 @@ from ..core.access.api_tokens import Token
 from ..core.declaring.registry import Registry, module_names
 from ..core.engine.inline import PATIENCE, LateRecords, TrackedWork, Tracker
 from ..core.engine.node import Node
-from ..core.ports import Clock, Store
+from ..core.ports import Clock, ProcessPool, Store
 from ..core.views.events import Observer
 from ..model.errors import ConfigurationError, StoreError
 from ..model.values.database_url import without_password
@@ -111,6 +111,10 @@ class Runtime:
 
     def _check_importable(self, final: bool) -> None:
         check_importable(self.origin, self.settings.import_path, final=final)
+
+    def _processes(self, clock: Clock) -> ProcessPool:
+        self._check_importable(final=True)
+        return make_processes(self.settings, self.import_path or "", self.registry.modules, clock)
 
     def observe(self, observer: Observer) -> None:
         self.emit.add(*observers_of([observer]))
@@ -267,7 +271,7 @@ class Runtime:
             tracing=parts.tracing,
             logger=self.logger,
             webhooks=parts.node_webhooks(self.settings, self.emit),
-            processes=partial(make_processes, self.settings, self.import_path, self.registry.modules, parts.time),
+            processes=partial(self._processes, parts.time),
             isolates=any(spec.isolation == "process" for _, spec in declared),
         )
         await node.start()

@@ -34,7 +34,7 @@ import msgspec
 
 from ..core.declaring.context import RunningContext, current_context
 from ..core.declaring.registry import Registry
-from ..core.engine.descriptions import describe_error, describe_traceback
+from ..core.engine.descriptions import describe_error
 from ..core.engine.log_capture import start_capture
 from ..core.engine.outcomes import DESCRIBING, Attempt, CpuLimitExceeded, Outcomes, finished, is_plain_ending
 from ..core.tenants.context import handler_call
@@ -155,11 +155,13 @@ class Child:
         self._setup = self._first_message()
         sys.path[:] = self._setup.python_path
         self._output.begin()
+        imported = False
         try:
             self._application = application = load(self._setup)
+            imported = True
             self._resources = self._loop_runner.run(self._cleanup.enter_async_context(application.resources))
         except BaseException as error:
-            self._send(Refused(describe_error(error), describe_traceback(error)))
+            self._send(Refused(imported, describe_error(error)))
             self._leave(1)
         self._output.take_over(self._setup.log_levels)
         self._left_by_the_import = self._changeable()

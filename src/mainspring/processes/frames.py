@@ -84,10 +84,10 @@ class Ready(msgspec.Struct, tag="ready"):
 
 
 class Refused(msgspec.Struct, tag="refused"):
-    """The application cannot be imported."""
+    """The application cannot be imported, or its setup hook fails."""
 
+    imported: bool
     error: str
-    traceback: str
 
 
 class ForwardedRecord(msgspec.Struct):

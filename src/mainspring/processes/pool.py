@@ -207,7 +207,8 @@ class ProcessPool:
         self._dispatch()
 
     def on_refused(self, member: Member, message: Refused) -> None:
-        error = f"a child process cannot import the application {self._setup.import_path!r}: {message.error}"
+        what = "run the setup hooks of" if message.imported else "import"
+        error = f"a child process cannot {what} the application {self._setup.import_path!r}: {message.error}"
         member.killed = Killed("error", error)
 
     def on_report(self, member: Member, report: Report) -> None:

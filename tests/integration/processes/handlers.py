@@ -262,6 +262,16 @@ def build(store: Any = "memory://", **settings: Any) -> Mainspring:
     return app
 
 
+def build_unprepared() -> Mainspring:
+    app = build()
+
+    @app.setup
+    def prepare() -> None:
+        raise LookupError("no licence")
+
+    return app
+
+
 LIMITS: dict[str, dict[str, Any]] = {
     "grows": {"max_memory": "70MB"},
     "forks_and_grows": {"max_memory": "100MB"},

@@ -299,6 +299,15 @@ async def test_an_application_that_a_child_cannot_import_does_not_start() -> Non
     assert "RuntimeError: no such database" in str(refused.value)
 
 
+async def test_a_setup_hook_that_fails_in_a_child_only() -> None:
+    app = build(import_path="tests.integration.processes.handlers:build_unprepared")
+    with pytest.raises(ConfigurationError) as refused:
+        await app.start()
+    await app.close()
+    assert "cannot run the setup hooks of the application" in str(refused.value)
+    assert "LookupError: no licence" in str(refused.value)
+
+
 async def test_nothing_is_started_for_an_application_without_isolated_jobs() -> None:
     app = Mainspring("memory://", stop_timeout=1)
     app.job("plain")(lambda: None)
@@ -308,5 +317,21 @@ async def test_nothing_is_started_for_an_application_without_isolated_jobs() -> 
         assert execution is not None
         await app.wait(execution.id, timeout=DEADLINE)
         assert node_of(app)._runner._processes is None
+    finally:
+        await app.close()
+
+
+async def test_an_application_that_cannot_have_children_fails_the_attempt_with_the_remedy() -> None:
+    """An operator may isolate a job of an application that has no name."""
+    app = Mainspring("memory://", stop_timeout=1)
+    app.job("plain", max_attempts=1)(lambda: None)
+    await app.start()
+    try:
+        await app.update_job("plain", isolation="process")
+        execution = await app.enqueue("plain")
+        assert execution is not None
+        error = (await app.wait(execution.id, timeout=DEADLINE)).error or ""
+        assert "isolation: 'process' is not valid" in error
+        assert "Make it at the top level of a module" in error
     finally:
         await app.close()

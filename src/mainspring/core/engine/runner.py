@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ...model.defaults import USERNAME
-from ...model.errors import RetryAfter, StoreError
+from ...model.errors import MainspringError, RetryAfter, StoreError
 from ...model.events import Overran
 from ...model.execution import ExecutionRow, Outcome
 from ...model.store.messages import LogLine, ProgressReport
@@ -222,8 +222,8 @@ class Runner:
         if self._fan_outs is not None and execution.fans_out:
             self._begin_fan_out(run, self._fan_outs, done)
             return
-        if execution.rules.isolation == "process" and self.processes is not None:
-            self._begin_in_process(run, self.processes, done)
+        if execution.rules.isolation == "process" and self._make_processes is not None:
+            self._begin_in_process(run, done)
             return
         try:
             call = handler_call(run.handler, run.context, execution, self._tenant_context)
@@ -328,8 +328,14 @@ class Runner:
             self._leave_out(run, done)
 
     # --- handlers that run in a child process ---------------------------------------------------------------
-    def _begin_in_process(self, run: Run, processes: ProcessPool, done: Done) -> None:
-        run.process = processes.run(_InProcess(self, run, done))
+    def _begin_in_process(self, run: Run, done: Done) -> None:
+        try:
+            processes = self.processes
+            assert processes is not None
+        except MainspringError as error:  # an operator has isolated a job of an application that cannot have such jobs
+            self._loop.call_soon(self._conclude, run, done, None, error, None)
+        else:
+            run.process = processes.run(_InProcess(self, run, done))
 
     def process_begins(self, run: Run, done: Done) -> bool:
         """A child is free: False if the handler must not begin any more."""
