@@ -56,7 +56,7 @@ def shop(nodes: Nodes) -> Mainspring:
         if ctx.tenant == "b":
             raise NonRetryable("b is closed")
 
-    @app.job("ticking", trigger=every(seconds=0.2))
+    @app.job("ticking", trigger=every(seconds=0.2), overlap="allow")
     async def ticking(ctx: JobContext) -> None: ...
 
     return app
