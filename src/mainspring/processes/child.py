@@ -24,6 +24,7 @@ import socket
 import sys
 import threading
 import time
+from _signal import getsignal as _getsignal  # type: ignore[import-not-found]  # that of `signal` makes enums: slow
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
 from functools import partial
@@ -67,6 +68,7 @@ LISTEN_AFTER = 0.02
 """Seconds after which the second thread begins to listen."""
 
 _PR_SET_PDEATHSIG = 1
+_CHANGEABLE = tuple(map(int, (signal.SIGTERM, signal.SIGXCPU, signal.SIGINT, signal.SIGCHLD)))
 _MASKING = signal.SIG_BLOCK, signal.SIG_UNBLOCK
 
 
@@ -377,7 +379,7 @@ class Child:
     def _changeable(self) -> tuple[object, ...]:
         """What belongs to the whole process, and would be different for the next handler: the working folder, and what
         signals do."""
-        return _working_folder(), *map(signal.getsignal, (*self._actions, signal.SIGCHLD))
+        return _working_folder(), *map(_getsignal, _CHANGEABLE)
 
     def _after_fork(self) -> None:
         """In a process that a handler has forked: it must not keep the channel open, signals end it as usual, and what
