@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any, Literal, Unpack, overload
 
 from ..config.settings import SettingsOptions
@@ -625,6 +626,13 @@ class SyncWebhooks:
         """What was and will be sent to an endpoint, newest first. Each delivery is an execution of the job
         `mainspring.webhooks`, with the endpoint as its tenant."""
         return self._caller.call(self._target.deliveries(id, status=status, limit=limit, offset=offset))
+
+    def undelivered(
+        self, id: str, *, since: datetime | str | None = None, until: datetime | str | None = None, limit: int = 1000
+    ) -> list[Execution]:
+        """What never reached an endpoint and is not tried any more: of each message its newest delivery, which failed
+        for good or was cancelled. `app.bulk.executions("retry", ...)` sends it again under the same `webhook-id`."""
+        return self._caller.call(self._target.undelivered(id, since=since, until=until, limit=limit))
 
     def remove(self, id: str, *, seen: str | None = None, by: str = "system") -> None:
         """Remove an endpoint and cancel what waits for it. The history of its deliveries stays."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from ..core.views.execution import Execution
 from ..core.views.webhooks import NewWebhook, WebhookView
+from ..model.values.reading import whole
 from .runtime import Runtime
 
 
@@ -95,6 +97,15 @@ class AppWebhooks:
         """What was and will be sent to an endpoint, newest first. Each delivery is an execution of the job
         `mainspring.webhooks`, with the endpoint as its tenant."""
         found = await (await self._runtime.engine()).webhooks.deliveries(id, status, limit, offset)
+        return [Execution(row) for row in found]
+
+    async def undelivered(
+        self, id: str, *, since: datetime | str | None = None, until: datetime | str | None = None, limit: int = 1_000
+    ) -> list[Execution]:
+        """What never reached an endpoint and is not tried any more: of each message its newest delivery, which failed
+        for good or was cancelled. `app.bulk.executions("retry", ...)` sends it again under the same `webhook-id`."""
+        most = whole("limit", limit, 1, 1_000)
+        found = await (await self._runtime.engine()).webhooks.undelivered(id, since, until, most)
         return [Execution(row) for row in found]
 
     async def remove(self, id: str, *, seen: str | None = None, by: str = "system") -> None:

@@ -58,7 +58,7 @@ class Outage:
         if self._since is None:
             self._since = now
         away = isinstance(error, StoreUnavailable | LockUnavailable)  # whatever words they use
-        kind = type(error).__name__ if away else f"{type(error).__name__}: {error}"
+        kind = "away" if away else f"{type(error).__name__}: {error}"
         if kind not in self._emitted and len(self._emitted) < MOST_KINDS:
             self._emitted.add(kind)
             self._emit(trouble(self._where, error))

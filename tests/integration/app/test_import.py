@@ -144,6 +144,7 @@ NAMESPACES = {
         "remove",
         "rotate_secret",
         "test",
+        "undelivered",
         "update",
     ],
 }

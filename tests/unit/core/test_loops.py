@@ -9,6 +9,10 @@ from mainspring.model.errors import StoreUnavailable
 from mainspring.model.events import Recovered, StoreLost, Trouble
 
 
+class StoreUnsure(StoreUnavailable):
+    """As a store has for answers that were lost."""
+
+
 class Recorded(Loop):
     """A loop whose sleeps are written down and take no time."""
 
@@ -68,7 +72,7 @@ def test_an_outage_counts_from_its_first_error() -> None:
     outage = Outage("worker", told.append)
     outage.worked(1.0)
     outage.failed(StoreUnavailable("gone"), 3.0)
-    outage.failed(StoreUnavailable("gone"), 5.0)
+    outage.failed(StoreUnsure("an answer was lost"), 5.0)
     outage.worked(15.5)
     outage.worked(16.0)
     assert told[1:] == [Recovered("worker", 12.5)]

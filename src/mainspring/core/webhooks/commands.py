@@ -9,7 +9,7 @@ from typing import Any, get_args
 import msgspec
 
 from ...model.errors import CommandRefused, InvalidValue, MainspringError, nearest
-from ...model.execution import ExecutionRow
+from ...model.execution import ExecutionRow, State
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import Micros, maybe_datetime, seconds_to_micros, to_datetime
@@ -21,7 +21,7 @@ from ...model.values.webhook_signatures import Scheme, checked_secret, new_secre
 from ..auditing import audit_record
 from ..loops import Emit
 from ..ports import Store
-from ..queries.queries import Queries
+from ..queries.queries import Queries, execution_query
 from ..rules import new_execution
 from ..views.webhooks import NewWebhook, WebhookView
 from . import delivering
@@ -51,6 +51,17 @@ LONGEST_DESCRIPTION = 500
 _FILTERS = ("jobs", "queues", "tenants")
 FIELDS = ("url", "description", "events", *_FILTERS)
 """What an update can change."""
+
+
+UNDELIVERED = frozenset({State.FAILED, State.CANCELLED})
+PAGE = 500
+
+
+class _Message(msgspec.Struct, frozen=True):
+    """The parameters of a delivery without its body."""
+
+    id: str
+    event: str
 
 
 class WebhookChanged(MainspringError):
@@ -94,6 +105,24 @@ class Webhooks:
         """What was and will be sent to an endpoint, newest first."""
         endpoint = await self._read(id)
         return await self._queries.executions(SYSTEM_JOB, status, tenant=endpoint.id, limit=limit, offset=offset)
+
+    async def undelivered(self, id: str, since: Any, until: Any, limit: int) -> list[ExecutionRow]:
+        """Of each message that never arrived and waits for no further try, its newest delivery; tests are left out.
+        Newest first, so that a delivery that repeats another comes before it."""
+        endpoint = await self._read(id)
+        query = execution_query(SYSTEM_JOB, tenant=endpoint.id, since=since, until=until)
+        until, query = query.created_to, msgspec.structs.replace(query, created_to=None, limit=PAGE)
+        known: set[str] = set()
+        found: list[ExecutionRow] = []
+        while len(found) < limit and (page := await self._store.find(query)):
+            for row in page:
+                message = msgspec.json.decode(row.params, type=_Message)
+                wanted = row.state in UNDELIVERED and message.event != TEST and (until is None or row.created < until)
+                if wanted and message.id not in known:
+                    found.append(row)
+                known.add(message.id)
+            query = msgspec.structs.replace(query, before=page[-1].id)
+        return found[:limit]
 
     # --- changing -----------------------------------------------------------------------------------------
     async def create(

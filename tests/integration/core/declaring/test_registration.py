@@ -170,7 +170,7 @@ async def test_perform_gets_an_object_with_the_fields_of_the_execution_and_the_m
         assert (done.counters, done.metadata, done.progress) == (
             {"seen": 1},
             {"by": "handler"},
-            {"done": 1, "total": 2},
+            {"done": 1, "total": 2, "percent": 50.0, "updated_at": done.progress["updated_at"]},
         )
 
 
