@@ -168,6 +168,7 @@ class Child:
         self._output.take_over(self._setup.log_levels)
         self._left_by_the_import = self._changeable()
         start_capture(self)
+        self._peak.begin()
         self._send(Ready(own_cpu(), self._peak.resident()))
         threading.Thread(target=self._listen, name="mainspring-channel", daemon=True).start()
         for start, cancels in self._starts():
@@ -299,7 +300,6 @@ class Child:
             self._cancel(job, cancel)
         if not self._begun.is_set():
             self._begun.set()
-        self._peak.begin()
         cpu = own_cpu()
         with _limits(attempt.execution):
             value, error = contextvars.copy_context().run(self._call, job)
@@ -320,6 +320,7 @@ class Child:
             report.size, report.cpu = size, used
             with _ending_with_the_channel():
                 self._connection.sendall(encode(Result(report, outcome, reusable)))
+        self._peak.begin()  # of the next attempt: now nobody waits for it
 
     def _call(self, job: _Job) -> tuple[Any, BaseException | None]:
         """Never raises. A signal may interrupt the handler from its first step to its last."""

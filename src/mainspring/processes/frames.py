@@ -24,7 +24,8 @@ M = TypeVar("M")
 LARGEST_TO_CHILD = 256 * 1024 * 1024
 """Bytes. Parameters may have 64 MiB, and stand in it as text."""
 LARGEST_FROM_CHILD = 32 * 1024 * 1024
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024
+"""Bytes that are read at a time. A buffer of twice that size is asked of the kernel each time, which takes longer."""
 
 _length = struct.Struct(">I")
 _encoder = msgspec.msgpack.Encoder()
