@@ -12,7 +12,7 @@ from ...model.time.instants import Micros, to_datetime
 MEMORY = 15.0
 """Seconds: what happened longer ago counts less than a third of what happens now."""
 SHORTEST = 0.1
-"""Seconds between two reports from which a rate can be told."""
+"""The shortest time, in seconds, over which a rate is computed."""
 LONGEST = 10 * 365 * 86_400
 """Seconds: an estimate beyond it says nothing."""
 
@@ -33,7 +33,7 @@ class ProgressRate:
         self._done, self._at, self._work, self._seconds = done, at, 0.0, 0.0
 
     def add(self, done: float, at: float) -> float | None:
-        """The rate after this report; None until it can be told."""
+        """The rate after this report; None until there is enough to compute one."""
         passed = at - self._at
         if done < self._done:
             self._restart(done, at)

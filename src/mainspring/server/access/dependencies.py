@@ -51,8 +51,8 @@ setattr(anyone, _MARK, "anyone")
 
 
 async def signature(connection: HTTPConnection) -> None:
-    """For incoming hooks: whoever signs a request correctly may send it, from the addresses of `hooks_allow`. The route
-    verifies the signature, which it needs the body for."""
+    """For incoming hooks: a request with a valid signature may come from any address of `hooks_allow`. The route
+    verifies the signature, because that needs the body."""
     guard_of(connection).check_hook_address(connection)
 
 
