@@ -450,10 +450,12 @@ class Mainspring:
         """One execution; `ExecutionNotFound` if there is none of this id."""
         return Execution(await (await self._runtime.engine()).queries.get(execution_id))
 
-    async def logs(self, execution_id: str, after: int = 0, level: str | None = None) -> list[tuple[int, LogEntry]]:
+    async def logs(
+        self, execution: Execution | str, after: int = 0, level: str | None = None
+    ) -> list[tuple[int, LogEntry]]:
         """The log lines of an execution, numbered; with `after`, only those beyond that number; with `level`, only
         those of this level and above."""
-        return log_entries(await (await self._runtime.engine()).queries.logs(execution_id, after, level))
+        return log_entries(await (await self._runtime.engine()).queries.logs(execution, after, level))
 
     async def follow(
         self, execution: Execution | str, after: int = 0, level: str | None = None

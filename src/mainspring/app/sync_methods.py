@@ -220,10 +220,10 @@ class SyncMethods:
         """One execution; `ExecutionNotFound` if there is none of this id."""
         return self._caller.call(self._target.get(execution_id))
 
-    def logs(self, execution_id: str, after: int = 0, level: str | None = None) -> list[tuple[int, LogEntry]]:
+    def logs(self, execution: Execution | str, after: int = 0, level: str | None = None) -> list[tuple[int, LogEntry]]:
         """The log lines of an execution, numbered; with `after`, only those beyond that number; with `level`, only
         those of this level and above."""
-        return self._caller.call(self._target.logs(execution_id, after, level))
+        return self._caller.call(self._target.logs(execution, after, level))
 
     def follow(
         self, execution: Execution | str, after: int = 0, level: str | None = None

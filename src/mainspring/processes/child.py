@@ -64,6 +64,8 @@ from .rules import CHANNEL_LOST
 FLUSH_EVERY = 0.25
 BEAT_EVERY = 1.0
 """Seconds between the reports of a handler, and between those of one that has nothing to report."""
+AT_ONCE = 20
+"""Lines in `FLUSH_EVERY` that are sent as they come, so that a handler that crashes has them in its log."""
 LISTEN_AFTER = 0.02
 """Seconds after which the second thread begins to listen."""
 
@@ -131,12 +133,18 @@ class Child:
         self._begun = threading.Event()
         self._current: _Job | None = None
         self._last_beat = 0.0
+        self._burst_began, self._burst = 0.0, 0
+        self._writable = select.poll()
+        self._writable.register(connection, select.POLLOUT)
         self._interruptible = self._interrupted = False
         self._actions: dict[signal.Signals, Callable[[int, FrameType | None], None]] = {
             signal.SIGTERM: self._on_term,
             signal.SIGXCPU: self._on_cpu_limit,
             signal.SIGINT: _do_nothing,
         }
+        self._hold_signals, self._let_signals_through = (
+            partial(signal.pthread_sigmask, how, [*self._actions]) for how in _MASKING
+        )
         self._left_by_the_import: tuple[object, ...] = ()
         self._loop_runner = asyncio.Runner()
         self._cleanup = AsyncExitStack()
@@ -152,8 +160,9 @@ class Child:
         for number, action in self._actions.items():
             signal.signal(number, action)
         faulthandler.register(signal.SIGTERM, self._stack, all_threads=False, chain=True)
-        hold, let_through = (partial(signal.pthread_sigmask, how, [*self._actions]) for how in _MASKING)
-        os.register_at_fork(before=hold, after_in_parent=let_through, after_in_child=self._after_fork)
+        os.register_at_fork(
+            before=self._hold_signals, after_in_parent=self._let_signals_through, after_in_child=self._after_fork
+        )
         self._setup = self._first_message()
         sys.path[:] = self._setup.python_path
         self._output.begin()
@@ -241,6 +250,7 @@ class Child:
         self._clock.offset = start.offset
         setup, logger = self._setup, self._application.logger
         context = RunningContext(start.execution, self._clock, self._resources, setup.username, setup.channel, logger)
+        context.call_on_lines(self._on_line)
         attempt = Attempt(start.execution, context, start.started, start.began)
         attempt.limit = start.limit
         return attempt
@@ -270,6 +280,22 @@ class Child:
                 self._last_beat = now
                 report.size, report.cpu = self._peak.resident(), own_cpu()
                 self._connection.sendall(encode(report))
+
+    def _on_line(self) -> None:
+        """In the thread that logs. A signal that came in the middle of a message would break the channel; and a worker
+        that does not read must not hold up the handler."""
+        job, now = self._current, time.monotonic()
+        if now - self._burst_began >= FLUSH_EVERY:
+            self._burst_began, self._burst = now, 0
+        self._burst += 1
+        if job is None or self._burst > AT_ONCE or not self._writable.poll(0):
+            return
+        self._hold_signals()
+        try:
+            with _ending_with_the_channel():
+                self._flush(job)
+        finally:
+            self._let_signals_through()
 
     def _report(self, job: _Job, last: bool = False) -> Report | None:
         drained, records = job.attempt.context.drain(last), self._output.drain()

@@ -104,6 +104,8 @@ def exits(ctx: JobContext, file: str) -> None:
 
 
 def crashes(ctx: JobContext, file: str) -> None:
+    ctx.logger.warning("it will not end well")
+    print("one last word")
     ctypes.string_at(0)
 
 

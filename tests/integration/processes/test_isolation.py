@@ -121,6 +121,9 @@ async def test_each_way_to_end_in_each_place(tmp_path: Path) -> None:
             if cell.job in ("async_starts_children", "thread_starts_children"):
                 _end_children(ended.result["children"])
             _check_ending(ended, *expected.get(cell.job, (State.CANCELLED, "not needed", None)))
+            if cell.job == "process_crashes":
+                lines = [line.message for _, line in await app.logs(ended)]
+                assert lines == ["it will not end well", "one last word"], "what it said right before is kept"
         for job in ("process_ignores", "process_blocks", "process_never_yields"):
             pid = int((tmp_path / job).read_text())
             await until(lambda pid=pid: is_gone(pid), f"{job}: an interrupted child is replaced")

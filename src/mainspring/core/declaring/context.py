@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import datetime
@@ -351,6 +351,10 @@ class RunningContext(JobContext):
         """Ask the handler to stop. The first reason wins."""
         if self._cancel_reason is None:
             self._cancel_reason = reason or "cancelled"
+
+    def call_on_lines(self, on_line: Callable[[], None]) -> None:
+        """Call this after each line that is kept. Before the handler begins."""
+        self._logged = ExecutionLog(self._clock, on_line)
 
     def note(self, level: int, message: str) -> None:
         """Add a line to the execution's own log."""

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ExecutionCancelled
@@ -53,6 +53,7 @@ class ExecutionLog:
         "_lines_left",
         "_lock",
         "_monotonic",
+        "_on_line",
         "_refilled",
         "_reported",
         "dropped",
@@ -60,8 +61,9 @@ class ExecutionLog:
         "paused",
     )
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._monotonic = clock, clock.monotonic
+    def __init__(self, clock: Clock, on_line: Callable[[], None] | None = None) -> None:
+        """`on_line` is called after each line that is kept."""
+        self._clock, self._monotonic, self._on_line = clock, clock.monotonic, on_line
         self._lock = threading.Lock()
         self._lines: list[LogLine] = []
         self._bytes_waiting = 0
@@ -108,6 +110,8 @@ class ExecutionLog:
             self._append(line)
             if not self._has_room(now := self._monotonic()):
                 self.paused = now + PAUSE
+        if self._on_line is not None:
+            self._on_line()
 
     @property
     def pending(self) -> bool:

@@ -170,9 +170,11 @@ class Queries:
             raise ExecutionNotFound(id)
         return execution
 
-    async def logs(self, id: str, after: int = 0, level: str | None = None) -> list[tuple[int, LogLine]]:
+    async def logs(
+        self, execution: Execution | ExecutionRow | str, after: int = 0, level: str | None = None
+    ) -> list[tuple[int, LogLine]]:
         """The newest lines, oldest first; with `level`, those of this level and above."""
-        least = _least(level)
+        id, least = id_of(execution), _least(level)
         await self.get(id)
         return [(number, line) for number, line in await self._store.logs(id, after) if is_at_least(line, least)]
 
