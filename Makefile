@@ -5,6 +5,7 @@
 #   make test                  lint, types, import contracts and every test suite
 #   make check                 lint, types, import contracts and the unit tests in about a minute: for the inner loop
 #   make unit | typing | time | conformance | integration | acceptance | api | simulate | crash | faults | docs     one suite
+#   make api-full              200 made-up requests for each operation of the HTTP interface instead of 25 (minutes)
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
 #   make crash-full            96 kills of busy workers, on all databases at length
 #   make chaos [SECONDS=360]   everything at once on each database, while processes and servers are killed and frozen
@@ -40,7 +41,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test check demo lint types contracts format requirements safeguards clean \
-        unit typing time time-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs
+        unit typing time time-full api-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -112,6 +113,9 @@ unit typing time conformance integration acceptance api docs: $(INSTALLED)
 
 time-full: $(INSTALLED)
 	@TIME_FULL=1 $(RUN) -m pytest -q -n $(WORKERS) -o timeout=3600 tests/time $(ARGS)
+
+api-full: $(INSTALLED)
+	@API_EXAMPLES=200 $(RUN) -m pytest -q -n $(WORKERS) -o timeout=3600 tests/api/test_schemathesis.py $(ARGS)
 
 flow-full: $(INSTALLED)
 	@FLOW_SEEDS=1000 FLOW_FULL=1 $(RUN) -m pytest -q -n $(WORKERS) -o timeout=3600 tests/simulation/test_fan_out*.py \

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -31,7 +32,8 @@ from mainspring.server.routes import run_handler
 from tests.api.schema_aim import aim, fit_path
 from tests.api.schema_app import ADMIN, InProcess, application
 
-EXAMPLES = 50
+EXAMPLES = int(os.environ.get("API_EXAMPLES", "25"))
+"""Of each operation. `make api-full` tries many more."""
 SEQUENCES, STEPS = 8, 25
 """How many tests of sequences there are, and at least how many requests of each follow from an answer before."""
 
