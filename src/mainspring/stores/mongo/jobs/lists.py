@@ -19,11 +19,14 @@ from ...common.rows import snapshots
 from ..connection.bulk import value_by_id
 from ..connection.database import Database, StorePart
 from ..documents import job_of
-from .statistics import TRIES, live_of, stats
+from .statistics import live_of, stats
 
 Stage = dict[str, Any]
 Condition = dict[str, Any]
 
+SNAPSHOT_TRIES = 60
+"""A snapshot takes about ten reads, and is torn by a change between the first and the last. While a job changes all the
+time, that many of them in a row may be torn; the last one is then returned as it is."""
 _VISIBLE = {"deleted": {"$exists": False}}
 _FIELDS = {"handler": "list.handler", "created": "created", "updated": "updated"}
 _ENDED: list[Stage] = [{"$match": {"delta": True, "live": False, "state": {"$ne": "skipped"}}}, {"$sort": {"_id": 1}}]
@@ -40,7 +43,7 @@ class JobLists(StorePart):
         db = self.db
         ids = [doc["id"] for doc in await db.jobs.find({"_id": {"$in": list(names)}}, {"id": 1})]
         found: list[JobSnapshot] = []
-        for _ in range(TRIES):
+        for _ in range(SNAPSHOT_TRIES):
             live = await live_of(db, ids)
             ended, jobs = await stats(db, ids), await self.jobs(names)
             found = snapshots(jobs, ended, *live)
