@@ -2,15 +2,20 @@
 #
 #   make demo [SECONDS=20] [STORE=postgres|mongo]     the example application; ends by itself when SECONDS is given;
 #                              on a throwaway PostgreSQL or MongoDB server with two worker processes, or on SQLite
-#   make test                  lint, types, import contracts and every test suite
+#   make test                  lint, types, import contracts and every test suite; of the widest walks a sample, whose
+#                              whole is in the targets ending in -full, in plans, copy-check and chaos
 #   make check                 lint, types, import contracts and the unit tests in about a minute: for the inner loop
-#   make unit | typing | time | conformance | integration | acceptance | api | simulate | crash | faults | docs     one suite
-#   make api-full              200 made-up requests for each operation of the HTTP interface instead of 25 (minutes)
+#   make unit | typing | time | conformance | integration | acceptance | api | dashboard | browser | simulate | crash | faults | docs     one suite
+#   make screenshots [ARGS="overview job"]     the pages of the dashboard with the demo's data into docs/images/dashboard
+#   make api-full              200 made-up requests for each operation of the HTTP interface instead of 10 (minutes)
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
-#   make crash-full            96 kills of busy workers, on all databases at length
+#   make crash-full            96 kills of busy workers, a bulk retry of 100,000 with kills, on all databases at length;
+#                              and two schedulers on MongoDB of which either dies at every step
 #   make chaos [SECONDS=360]   everything at once on each database, while processes and servers are killed and frozen
-#   make flow-full             1,000 seeds of fan-out and hand-over under crashes, and the long chain of jobs in full
-#   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind
+#   make flow-full             1,000 seeds of each simulation: fan-out, hand-over and everything else under crashes; the
+#                              long chain of jobs in full, ten thousands of days
+#   make plans [ROWS=1000000]  what PostgreSQL does for each statement when there are that many rows of each kind, and
+#                              MongoDB with a hundred thousand
 #   make copy-check [ROWS=100000]  that many executions moved from store to store and back: nothing may change
 #   make bench [ONLY=drain-postgres,latency] [ROUNDS=3] [POSTGRES=15]    Mainspring, bare loops and other job systems,
 #                              each in an environment of its own; figures and plots into docs/benchmarks.md
@@ -18,6 +23,9 @@
 #   make bench-isolation       what one run in a child process costs, beside one in a thread
 #   make bench-api [ARGS="--quick --store sqlite"]  how quickly the HTTP interface answers beside 100 jobs, and beside
 #                              100,000 jobs with 1,000,000 executions
+#   make bench-triage [ARGS="--store postgres"]  sixteen questions of an operator and every list, beside 10,000 jobs,
+#                              1,000,000 finished and 200,000 waiting executions
+#   make bench-dashboard [ARGS="--quick --store postgres"]  every page of the dashboard and 100 open tabs beside as many
 #   make bench-logs [ARGS="--rounds 5"]  how much a handler that writes 100,000 log lines slows its neighbours
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
@@ -26,7 +34,7 @@
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-WORKERS ?= 2
+WORKERS ?= 3
 RUN := .venv/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check --no-input
 INSTALLED := .venv/.installed
@@ -41,7 +49,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test check demo lint types contracts format requirements safeguards clean \
-        unit typing time time-full api-full conformance integration acceptance api simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs
+        unit typing time time-full api-full conformance integration acceptance api dashboard browser screenshots simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs bench-triage bench-dashboard
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -68,15 +76,20 @@ LIBCURL4 := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && [ -z "$$(
 # The walk of the README is done with curl itself.
 CURL := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v curl >/dev/null; \
 	then echo "installing curl"; apt-get update -qq; apt-get install -y -qq --no-install-recommends curl >/dev/null; fi
+# The tests of the dashboard use Debian's Chromium.
+CHROMIUM := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; \
+	then echo "installing chromium"; apt-get update -qq; apt-get install -y -qq --no-install-recommends chromium >/dev/null; fi
 
 # The build backend comes first, from the same pins, so that nothing unpinned is fetched for building.
 $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
 	@$(LIBCURL4)
 	@$(CURL)
+	@$(CHROMIUM)
 	@echo "installing dependencies into .venv"
 	@$(PIP) install -q -c constraints.txt hatchling editables
 	@$(PIP) install -q -c constraints.txt --no-build-isolation -e ".[dev]"
 	@$(RUN) -m tests.prometheus_server >/dev/null 2>&1 || echo "Prometheus could not be fetched: its tests will say why"
+	@$(RUN) -m tests.browser.axe >/dev/null 2>&1 || echo "axe-core could not be fetched: its tests will say why"
 	@touch $@
 
 test: $(INSTALLED)
@@ -108,8 +121,12 @@ requirements: $(INSTALLED)
 safeguards: $(INSTALLED)
 	@$(RUN) scripts/safeguards.py
 
-unit typing time conformance integration acceptance api docs: $(INSTALLED)
+unit typing time conformance integration acceptance api dashboard browser docs: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
+
+# Every page of the dashboard, light and dark, on a desktop and on a phone.
+screenshots: $(INSTALLED)
+	@$(RUN) scripts/screenshots.py $(ARGS)
 
 time-full: $(INSTALLED)
 	@TIME_FULL=1 $(RUN) -m pytest -q -n $(WORKERS) -o timeout=3600 tests/time $(ARGS)
@@ -119,16 +136,19 @@ api-full: $(INSTALLED)
 
 flow-full: $(INSTALLED)
 	@FLOW_SEEDS=1000 FLOW_FULL=1 $(RUN) -m pytest -q -n $(WORKERS) -o timeout=3600 tests/simulation/test_fan_out*.py \
-	    tests/simulation/test_dependencies*.py tests/integration/core/dependencies/test_chain.py $(ARGS)
+	    tests/simulation/test_dependencies*.py tests/simulation/test_simulation.py tests/simulation/test_thousand_days.py \
+	    tests/simulation/test_backfills.py tests/integration/core/dependencies/test_chain.py $(ARGS)
 
 crash-full: $(INSTALLED)
-	@CRASH_FULL=1 $(RUN) -m pytest -q -o timeout=3600 tests/crash/test_kills.py $(ARGS)
+	@CRASH_FULL=1 $(RUN) -m pytest -q -o timeout=3600 tests/crash/test_kills.py tests/crash/test_bulk.py \
+	    tests/integration/stores/mongo/test_rival_ticks.py $(ARGS)
 
 chaos: $(INSTALLED)
 	@CHAOS_SECONDS=$(if $(filter command line,$(origin SECONDS)),$(SECONDS),360) $(RUN) -m pytest -q -o timeout=3600 tests/crash/test_chaos.py $(ARGS)
 
 plans: $(INSTALLED)
-	@PLAN_ROWS=$(or $(ROWS),1000000) $(RUN) -m pytest -q tests/integration/stores/postgres/test_plans.py $(ARGS)
+	@PLAN_ROWS=$(or $(ROWS),1000000) PLAN_DOCUMENTS=100000 $(RUN) -m pytest -q -o timeout=3600 \
+	    tests/integration/stores/postgres/test_plans.py tests/integration/stores/mongo/test_plans.py $(ARGS)
 
 copy-check: $(INSTALLED)
 	@COPY_ROWS=$(or $(ROWS),100000) $(RUN) -m pytest -q -s tests/integration/admin/test_copy.py -k journey $(ARGS)
@@ -144,6 +164,12 @@ bench-quick: $(INSTALLED)
 
 bench-api: $(INSTALLED)
 	@$(RUN) -m benchmarks.api $(ARGS)
+
+bench-triage: $(INSTALLED)
+	@$(RUN) -m benchmarks.triage $(ARGS)
+
+bench-dashboard: $(INSTALLED)
+	@$(RUN) -m benchmarks.dashboard $(ARGS)
 
 bench-logs: $(INSTALLED)
 	@$(RUN) -m benchmarks.log_flood $(ARGS)

@@ -95,7 +95,11 @@ class Client:
     """One kept connection, as a console or a service has it."""
 
     def __init__(self, port: int) -> None:
+        self.port = port
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+
+    def close(self) -> None:
+        self._connection.close()
 
     def ask(self, method: str, path: str, body: object = None, good: tuple[int, ...] = (200,)) -> float:
         """Milliseconds until the whole answer is there."""
@@ -111,9 +115,9 @@ class Client:
 
 
 @contextmanager
-def served(url: str, log: Path, roles: str) -> Iterator[Client]:
+def served(url: str, log: Path, roles: str, app: str = "benchmarks.idle_app:app") -> Iterator[Client]:
     """A server process on a free port of this machine."""
-    command = [sys.executable, "-m", "mainspring", "run", "benchmarks.idle_app:app", "--roles", roles, "--port", "0"]
+    command = [sys.executable, "-m", "mainspring", "run", app, "--roles", roles, "--port", "0"]
     with log.open("wb") as file:
         environ = {**os.environ, "MAINSPRING_DATABASE_URL": url}
         process = subprocess.Popen(command, cwd=PROJECT, env=environ, stdout=file, stderr=subprocess.STDOUT)

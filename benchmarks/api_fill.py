@@ -30,7 +30,7 @@ CHANCE = random.Random(7)
 async def fill(url: str, jobs: int, executions: int, audits: int) -> None:
     """So many jobs, a tenth of them paused and few of each other kind; executions of which 1 % failed and 1 % were
     skipped; audit."""
-    job, execution = await _templates(url)
+    job, execution = await templates(url)
     store = make_store(load({"database_url": url}), SystemClock())
     await store.open()
     try:
@@ -47,7 +47,7 @@ async def fill(url: str, jobs: int, executions: int, audits: int) -> None:
         await store.close()
 
 
-async def _templates(url: str) -> tuple[Job, ExecutionRow]:
+async def templates(url: str) -> tuple[Job, ExecutionRow]:
     """A job and an execution of it as the engine itself makes them."""
     app = Mainspring(url)
 

@@ -42,6 +42,9 @@ def fresh_place(store: str, postgres: str = "18") -> Iterator[Place]:
             valkey = servers.valkey()
             valkey.command("FLUSHALL")
             yield Place(valkey.url, folder, valkey.pid)
+        elif store == "mongo":
+            mongo = servers.mongo()
+            yield Place(mongo.new_database(), folder)
         elif store == "sqlite":
             yield Place(f"sqlite:///{folder / 'jobs.db'}", folder)
         else:

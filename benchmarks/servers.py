@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.environments import BENCH, peer_python
+from tests.mongo_server import Mongo
 from tests.servers import Postgres, free_port, new_postgres
 
 # What the server would have by itself: the tests' servers are started with other values of these.
@@ -32,6 +33,15 @@ _numbers = itertools.count(1)
 def postgres(version: str = "18") -> Postgres:
     server = new_postgres(version, **DEFAULTS)
     server.start()
+    return server
+
+
+@cache
+def mongo() -> Mongo:
+    """A replica set of one member, as the tests start it, but on the disk of the project."""
+    server = Mongo(replica_set=True, folder=new_folder("mongo"))
+    server.start()
+    atexit.register(server.remove)
     return server
 
 

@@ -1,7 +1,8 @@
-"""`python -m examples.demo [--seconds N] [--store sqlite|postgres|mongo]`: the shop at work, one line per event.
+"""`python -m examples.demo [--seconds N] [--store sqlite|postgres|mongo]`: the shop at work, with its dashboard and one
+line per event.
 
 On SQLite everything happens in this process. On PostgreSQL or MongoDB a throwaway server is started,
-and two worker processes.
+and two worker processes; this process serves the dashboard.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from mainspring import Event, Execution, Mainspring
 
 WORKERS = 2
+SERVED = ["default", "notifications"]
+"""The queues that workers of the demo serve: work of the queue "archive" waits, and the dashboard says so."""
 COLOURS = {"tick": "dim", "start": "cyan", "done": "green", "retry": "yellow", "skip": "yellow", "FAILED": "bold red"}
 
 
@@ -109,20 +113,60 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
     screen.print("From another terminal, in this folder:")
     screen.print(f"  {command()} jobs list --database-url {url}", soft_wrap=True)
     screen.print(f"  {command()} executions list --database-url {url}\n", soft_wrap=True)
-    async with app if store == "sqlite" else workers(app, story, stop):
+    async with everything(app) if store == "sqlite" else workers(app, story, stop):
         progress = asyncio.create_task(show_progress(app, story))
+        serving = asyncio.create_task(serve_dashboard(app, screen, stop))
         await by_hand(app)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await stop.wait()
+        stop.set()
         progress.cancel()
-        await asyncio.gather(progress, return_exceptions=True)
+        await asyncio.gather(progress, serving, return_exceptions=True)
+
+
+def free_port() -> int:
+    """The usual port, or another one if that is taken."""
+    for port in (8700, 0):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)) as listener:
+            return int(listener.getsockname()[1])
+    raise OSError("no port is free")
+
+
+@contextlib.asynccontextmanager
+async def everything(app: Mainspring) -> AsyncIterator[None]:
+    """Scheduler and worker in this process."""
+    try:
+        await app.start(queues=SERVED)
+        yield
+    finally:
+        await app.close()
+
+
+async def serve_dashboard(app: Mainspring, screen: Console, stop: asyncio.Event) -> None:
+    """Serve it until the end. It is loaded in a thread, so that jobs run meanwhile. An application of yours would have
+    the role `api` instead, or mount `app.asgi()`."""
+    port = free_port()
+
+    def load() -> Any:
+        from mainspring.server.serving import HttpServer
+
+        return HttpServer(app.asgi(), app.settings.with_changes({"port": port}))
+
+    server = await asyncio.to_thread(load)
+    server.bind()
+    await server.start()
+    screen.print(f"\nThe dashboard: http://127.0.0.1:{port}/dashboard\n", style="bold", soft_wrap=True)
+    try:
+        await stop.wait()
+    finally:
+        await server.stop()
 
 
 @contextlib.asynccontextmanager
 async def workers(app: Mainspring, story: Story, stop: asyncio.Event) -> AsyncIterator[None]:
-    """Start worker processes and wait until all of them take part; this process is only a client. Each worker ends when
-    its standard input ends, however that happens."""
+    """Start worker processes and wait until all of them take part. Each ends when its standard input ends, however that
+    happens."""
     with tempfile.TemporaryDirectory(prefix="mainspring-demo-") as folder:
         counts = [Path(folder) / f"{number}.json" for number in range(1, WORKERS + 1)]
         started = [_worker(file) for file in counts]
@@ -149,8 +193,11 @@ def work(counts: Path) -> int:
     from examples.shop import app
 
     async def until_input_ends() -> None:
-        async with app:
+        try:
+            await app.start(queues=SERVED)
             await asyncio.to_thread(sys.stdin.buffer.read)
+        finally:
+            await app.close()
 
     story = Story(_screen(), f"{counts.stem}: ")
     app.observe(story)
@@ -173,6 +220,12 @@ async def by_hand(app: Mainspring) -> None:
     await app.trigger("nightly-summary", by="demo")
     await app.trigger("order-statistics", window=(hour - timedelta(hours=3), hour - timedelta(hours=2)), by="demo")
     await app.enqueue("export-invoices", {"month": "2026-01", "copies": 2})
+    orders = [(4700 + n, round(37.5 * (n % 13), 2)) for n in range(40)]
+    await app.enqueue_many([("charge-order", {"order_id": str(n), "amount": amount}) for n, amount in orders])
+    for begin, end in ((hour - timedelta(hours=40), hour - timedelta(hours=26)), (hour - timedelta(hours=24), hour)):
+        await app.backfill("order-statistics", begin, end, concurrency=2, by="demo")  # two hours between are missing
+    day = hour.replace(hour=0)
+    await app.backfill("nightly-summary", day - timedelta(days=45), day, pace="1s", note="new tax rate", by="demo")
 
 
 async def show_progress(app: Mainspring, story: Story) -> None:

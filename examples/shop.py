@@ -1,4 +1,4 @@
-"""The background jobs of a small web shop: eight jobs, every kind of trigger, one file.
+"""The background jobs of a small web shop: eleven jobs, every kind of trigger, one file.
 
     mainspring run examples.shop:app            runs them on the database that MAINSPRING_DATABASE_URL names
     python -m examples.demo                     runs them with a live account on the terminal
@@ -14,9 +14,10 @@ import time
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
-from mainspring import JobContext, Mainspring, Retry, Window, every, hourly_at
+from mainspring import JobContext, Mainspring, NonRetryable, Retry, Window, every, hourly_at
 
 app = Mainspring()
+BRANCHES = ["amsterdam", "berlin", "istanbul", "lisbon", "oslo", "paris", "porto", "rome", "vienna"]
 
 
 class Warehouse:
@@ -97,3 +98,29 @@ def export_invoices(ctx: JobContext, month: str, copies: int = 1) -> str:
         ctx.check()
         time.sleep(0.1)
     return f"invoices-{month}.pdf, {copies} copies"
+
+
+@app.job(
+    "settle-payments", trigger=every(seconds=15), tenants=BRANCHES, max_attempts=2, retry=Retry("1s"), owner="finance"
+)
+async def settle_payments(ctx: JobContext) -> None:
+    """Runs once for each branch. That one branch fails stops none of the others."""
+    await asyncio.sleep(random.uniform(0.1, 0.6))
+    if ctx.tenant == "porto":
+        raise NonRetryable(f"the bank refuses merchant {random.randrange(1000, 9999)}: contract expired")
+
+
+@app.job("charge-order", search=("order_id",), max_attempts=1, owner="finance", tags=("payments",))
+async def charge_order(ctx: JobContext, order_id: str, amount: float) -> dict[str, float]:
+    """Found again by its order: order_id=4711."""
+    ctx.logger.info("charging order %s: %.2f", order_id, amount)
+    await asyncio.sleep(0.2)
+    if amount > 400:
+        raise ValueError(f"order {order_id}: the limit of the card is exceeded by {amount - 400:.2f}")
+    return {"charged": amount}
+
+
+@app.job("archive-orders", trigger=every(seconds=10), queue="archive", overlap="skip")
+async def archive_orders(ctx: JobContext) -> None:
+    """The worker of the demo does not serve this queue: what is due waits, and the dashboard says so."""
+    await asyncio.sleep(0.1)

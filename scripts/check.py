@@ -36,19 +36,39 @@ STATIC_CHECKS = {
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
 REASON = 1500  # characters of what pytest says of a failed test, in the summary
-PARALLEL_SUITES = ["unit", "typing", "time", "conformance", "integration", "acceptance", "api", "simulation", "docs"]
-LONG_CRASH_TESTS, MORE_CRASH_TESTS = (
-    [f"tests/crash/test_{name}.py" for name in names]
-    for names in (
-        ("long_runs", "schedulers", "limits", "tenants", "backfills", "stop"),
-        ("redis", "cancel", "follow_ups"),
-    )
-)
-SIDE_BY_SIDE = [  # they kill real processes and wait for half of their time: three at a time, of about the same length
-    ("crash", ["tests/crash", *(f"--ignore={path}" for path in LONG_CRASH_TESTS + MORE_CRASH_TESTS)]),
-    ("faults", ["tests/faults", *MORE_CRASH_TESTS]),  # which has less to do of its own
-    ("crash", LONG_CRASH_TESTS),
+SHARING = {  # what takes long to make for all tests of a file: where one process runs them it is made once
+    "integration": [
+        *(f"tests/integration/stores/{store}/test_plans.py" for store in ("postgres", "mongo", "sqlite")),
+    ],
+    "api": ["tests/api/test_processes_stores.py"],
+}
+PARALLEL_SUITES = [  # those with the longest tests first, so that all processes end at about the same time
+    *("simulation", "acceptance", "api", "time", "integration", "conformance", "upgrades"),
+    *("docs", "typing", "dashboard", "unit"),
 ]
+TALLIED = ("kills", "zombies", "tally")
+"""The files of the crash suite whose kills, rescues and fenced writes are added up and judged by the last of them."""
+CRASH_FILES = sorted(path.stem.removeprefix("test_") for path in (ROOT / "tests/crash").glob("test_*.py"))
+CRASH_PARTS = [
+    *(("chaos", "lost_replies"), ("clients", "poison")),
+    *(("limits", "stop"), ("tenants", "backfills"), ("redis", "cancel", "follow_ups"), ("long_runs", "schedulers")),
+    *(("bulk", "controls"), ("isolation", "webhooks")),
+]
+NEW_CRASH_FILES = [
+    name for name in CRASH_FILES if name not in (*TALLIED, *(each for part in CRASH_PARTS for each in part))
+]
+SIDE_BY_SIDE = [  # they wait for half of their time: four at a time, the longest first, each as soon as there is room
+    ("crash", [f"tests/crash/test_{name}.py" for name in CRASH_FILES if name in TALLIED]),
+    ("faults", ["tests/faults"]),
+    ("browser", ["tests/browser"]),
+    *((suite, paths) for suite, paths in SHARING.items()),
+    *(
+        ("crash", [f"tests/crash/test_{name}.py" for name in names])
+        for names in (*CRASH_PARTS, NEW_CRASH_FILES)
+        if names
+    ),
+]
+AT_ONCE = 4
 
 
 @dataclass
@@ -86,9 +106,9 @@ def run_static_check(output: Path) -> Outcome:
 
 
 def run_side_by_side(runs: list[tuple[str, list[str]]], *options: str) -> Outcome:
-    """Pytest runs, each of a suite or a part of it, all at once; what they say is shown one after the other."""
+    """Pytest runs, each of a suite or a part of it, some at once; what they say is shown one after the other."""
     total = Outcome()
-    with tempfile.TemporaryDirectory(prefix="mainspring-check-") as folder, ThreadPoolExecutor() as pool:
+    with tempfile.TemporaryDirectory(prefix="mainspring-check-") as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         said = [Path(folder) / str(number) for number in range(len(runs))]
         running = [
             pool.submit(run_suites, [suite], *options, paths=paths, output=output)
@@ -169,7 +189,7 @@ def say_failures(outcome: Outcome) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checks", nargs="*", help="what to run; everything when nothing is named")
-    parser.add_argument("--workers", default="2", help="parallel test processes (default 2)")
+    parser.add_argument("--workers", default="3", help="parallel test processes (default 3)")
     arguments = parser.parse_args()
     everything = [*STATIC_CHECKS, "tests"]
     chosen = arguments.checks or everything
@@ -184,8 +204,9 @@ def main() -> int:
         total.add(timed("tests: unit", partial(run_suites, ["unit"], "-n", arguments.workers)))
     if "tests" in chosen:
         title = f"tests: {', '.join(PARALLEL_SUITES)} ({arguments.workers} processes)"
-        total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers)))
-        title = f"tests: {', '.join(suite for suite, _ in SIDE_BY_SIDE)} (side by side)"
+        elsewhere = [f"--ignore={path}" for paths in SHARING.values() for path in paths]
+        total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers, *elsewhere)))
+        title = f"tests: {', '.join(dict.fromkeys(suite for suite, _ in SIDE_BY_SIDE))} (side by side)"
         total.add(timed(title, partial(run_side_by_side, SIDE_BY_SIDE, "-rP")))
 
     say(f"\n== all: {time.monotonic() - started:.1f} s")

@@ -1,7 +1,7 @@
 """Writes the tables in the documentation that follow from the code: `python scripts/doc_tables.py`.
 
-Settings go to docs/configuration.md, job options to docs/guide.md, events to docs/webhooks.md. A test compares them
-with the code.
+Settings go to docs/configuration.md, job options to docs/guide.md, filters to docs/filters.md, events to
+docs/webhooks.md. A test compares them with the code.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 
 from mainspring.config.settings import PREFIX, SETTINGS, Settings
 from mainspring.core.declaring.options import OPTIONS
+from mainspring.core.filters import executions, jobs
+from mainspring.core.filters.fields import Table
 from mainspring.core.webhooks.events import EVENTS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -37,6 +39,25 @@ def events_table() -> Iterator[str]:
         yield f"| `{name}` | {meaning} |\n"
 
 
+def filters_table(table: Table) -> Iterator[str]:
+    yield "| filter | value | meaning |\n|---|---|---|\n"
+    for field in table.values():
+        several = ", may be repeated" if field.several else ""
+        value = "one of " + ", ".join(f"`{each}`" for each in field.choices) if field.choices else VALUES[field.kind]
+        value = "true" if field.only_true else value
+        yield f"| `{field.name}` | {value}{several} | {field.meaning} |\n"
+
+
+VALUES = {
+    "name": "a name",
+    "text": "text",
+    "pair": "`key=value`",
+    "switch": "true or false",
+    "duration": 'a duration such as `"30s"`',
+    "instant": 'a time, or `"2h"` for two hours ago',
+}
+
+
 def shown(value: object) -> str:
     """A value as one would write it in the configuration file."""
     if isinstance(value, tuple):
@@ -49,6 +70,8 @@ def shown(value: object) -> str:
 TABLES: dict[str, tuple[Path, Callable[[], Iterator[str]]]] = {
     "settings": (DOCS / "configuration.md", settings_table),
     "options": (DOCS / "guide.md", options_table),
+    "execution filters": (DOCS / "filters.md", lambda: filters_table(executions.FIELDS)),
+    "job filters": (DOCS / "filters.md", lambda: filters_table(jobs.FIELDS)),
     "events": (DOCS / "webhooks.md", events_table),
 }
 

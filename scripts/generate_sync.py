@@ -30,7 +30,9 @@ CLASSES = {
         "AppTokens": "SyncTokens",
     },
     "bulk.py": {"AppBulk": "SyncBulk"},
+    "errors.py": {"AppErrors": "SyncErrors"},
     "monitoring.py": {"AppMonitoring": "SyncMonitoring"},
+    "queues.py": {"AppHandlers": "SyncHandlers", "AppQueues": "SyncQueues"},
     "webhooks.py": {"AppWebhooks": "SyncWebhooks"},
 }
 BY_HAND = {"Mainspring": {"close", "enqueue", "enqueue_many", "lifespan", "track"}}

@@ -165,8 +165,8 @@ MONGO_SAFEGUARDS = (
     in_mongo(
         "only ready rows are claimed",
         "executions/claim_update",
-        '{"_id": {"$in": ids}, **READY}, claim_stages',
-        '{"_id": {"$in": ids}}, claim_stages',
+        '{"_id": {"$in": ids}, **READY, "limited"',
+        '{"_id": {"$in": ids}, "limited"',
         AT_ONCE,
     ),
     in_mongo(

@@ -79,7 +79,8 @@ class Walk:
             caller = caller.f_back
         self._depths[frame] = depth = 0 if caller is None else self._depths[caller] + 1
         file = Path(frame.f_code.co_filename).relative_to(SOURCE).as_posix()
-        self._hops.append(Hop(file, frame.f_code.co_qualname, depth, self._in_store > 0))
+        in_store = self._in_store > 0 or file.startswith("stores/")  # its threads also turn when nobody calls it
+        self._hops.append(Hop(file, frame.f_code.co_qualname, depth, in_store))
 
     def watch(self, store: Any) -> None:
         """Count the calls of the Store port on this store."""

@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import shutil
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -40,6 +41,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     asyncio.run(test(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
     return True
+
+
+def pytest_runtest_logfinish() -> None:
+    """When a test and its fixtures are over, another may have its databases."""
+    if servers := sys.modules.get("tests.mongo_server"):
+        servers.take_back()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 import pymongo
 from pymongo.errors import PyMongoError
 
+from mainspring.stores.mongo.connection.database import COLLECTIONS
 from tests.servers import free_port
 
 PATIENCE = 60.0
@@ -32,6 +33,7 @@ _LIBRARY = "libcurl.so.4"
 _MEMORY = Path("/dev/shm")
 _ROOM = 2 << 30
 _PREFIX = "mainspring-mongo-"
+_RUNNING: list[Mongo] = []
 
 
 class Mongo:
@@ -41,6 +43,8 @@ class Mongo:
         self.folder, self.replica_set = folder, replica_set
         self.port = free_port()
         self._names = itertools.count(1)
+        self._lent: list[str] = []
+        self._idle: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "data").mkdir(exist_ok=True)
 
@@ -56,8 +60,19 @@ class Mongo:
         return self.url(f"test_{os.getpid()}_{next(self._names)}")
 
     def migrated_database(self) -> str:
-        """As for PostgreSQL, but there is nothing to copy from: whoever opens it makes the indexes."""
-        return self.new_database()
+        """As for PostgreSQL, but there is nothing to copy from: one that a test before had is emptied and keeps its
+        indexes, which take longer to make than most tests; without one, whoever opens it makes them."""
+        name = self._idle.pop() if self._idle else f"test_{os.getpid()}_{next(self._names)}"
+        self._lent.append(name)
+        return self.url(name)
+
+    def take_back(self) -> None:
+        """Nobody uses what was lent any more: a test has ended."""
+        lent, self._lent = self._lent, []
+        if not lent or self._process is None:
+            return
+        with self.client(serverSelectionTimeoutMS=1_000) as client, suppress(PyMongoError):
+            self._idle += [name for name in lent if _emptied(client.get_database(name))]
 
     def client(self, **options: Any) -> pymongo.MongoClient[dict[str, Any]]:
         return pymongo.MongoClient(self.address, directConnection=True, **options)
@@ -122,12 +137,28 @@ class Mongo:
         return bool(hello["isWritablePrimary"])
 
 
+def _emptied(database: pymongo.database.Database[dict[str, Any]]) -> bool:
+    """Whether it is as good as new: nothing in it but Mainspring's own collections, and in them what makes them so."""
+    names = set(database.list_collection_names())
+    if not names or not names <= {f"mainspring.{name}" for name in COLLECTIONS}:
+        return False
+    for name in names:
+        database[name].delete_many({"_id": {"$ne": "schema"}} if name == "mainspring.meta" else {})
+    return database["mainspring.meta"].update_one({"_id": "schema"}, {"$unset": {"limits": ""}}).matched_count == 1
+
+
 @cache
 def mongo(kind: str) -> Mongo:
     """The server of this test process, `replica_set` or `standalone`."""
     server = new_mongo(kind)
     server.start()
+    _RUNNING.append(server)
     return server
+
+
+def take_back() -> None:
+    for server in _RUNNING:
+        server.take_back()
 
 
 @cache

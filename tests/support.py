@@ -57,6 +57,21 @@ def until_blocking(condition: Callable[[], T], what: str = "", deadline: float =
     return value
 
 
+def held_up(pid: int | None = None) -> float:
+    """Seconds for which the first thread of a process (this one unless told) could have run and had no processor: what
+    a busy machine has cost it so far. Bars on elapsed time leave it out. 0 on systems that do not count it."""
+    try:
+        counters = Path("/proc", "self" if pid is None else str(pid), "schedstat").read_text()
+        return int(counters.split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def own_time() -> float:
+    """A clock for bars on elapsed time: seconds, without those for which this process waited for a processor."""
+    return time.monotonic() - held_up()
+
+
 class Seen:
     """An observer that keeps every event of its application."""
 

@@ -20,12 +20,13 @@ from .core.tenants.context import current_tenant
 from .core.views.events import Event
 from .core.views.execution import Attempt, Execution
 from .core.views.job import JobView
-from .core.views.records import Backfill, LogEntry
+from .core.views.records import Backfill, BulkAction, LogEntry
 from .model.backfill import Windows, WindowStatus
 from .model.calendars.hours import Hours
 from .model.errors import (
     AlreadyRunning,
     BackfillNotFound,
+    BulkNotFound,
     CommandRefused,
     ConfigurationError,
     DuplicateRegistration,
@@ -49,6 +50,7 @@ from .model.job import JobState
 from .model.limits import Limit
 from .model.policies import CatchUp, Retention, Retry, Unique
 from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
+from .model.values.access import Secret
 from .model.windows import Window, limited, offset
 from .version import VERSION
 
@@ -59,6 +61,8 @@ __all__ = [
     "Attempt",
     "Backfill",
     "BackfillNotFound",
+    "BulkAction",
+    "BulkNotFound",
     "CatchUp",
     "CommandRefused",
     "ConfigurationError",
@@ -87,6 +91,7 @@ __all__ = [
     "Retry",
     "RetryAfter",
     "SchemaMismatch",
+    "Secret",
     "Skip",
     "State",
     "StoreError",

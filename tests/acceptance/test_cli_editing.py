@@ -122,7 +122,7 @@ def test_a_retry_is_waited_for(cli: Callable[..., Ran]) -> None:
             return await ended(app, await app.enqueue("broken"))
 
     first = with_app(shop(), failed)
-    assert cli("executions", "retry", "--filter", "job=broken", "--wait")[0] == 2
+    assert cli("executions", "retry", "--job", "broken", "--wait")[0] == 2
     app = shop()
     with app.sync:
         code, again, _ = cli("executions", "retry", first.id, "--wait", "-o", "json")

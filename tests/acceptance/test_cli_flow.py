@@ -105,26 +105,31 @@ def test_templates(cli: Callable[..., tuple[int, Any]]) -> None:
 @pytest.mark.req("FLW-6")
 def test_many_jobs_and_executions_at_once(cli: Callable[..., tuple[int, Any]]) -> None:
     assert cli("jobs", "pause", "north", URL)[0] == 0
-    code, said = cli("jobs", "pause", "--filter", "queue=web", "--note", "the site moves", URL)
-    assert code == 1
-    assert "pause: 2 done, 1 refused" in said
-    code, done = cli("jobs", "resume", "--filter", "paused=true", "--filter", "status=paused", URL, "-o", "json")
-    assert (code, done["done"], [each["id"] for each in done["results"]]) == (0, 3, ["north", "south", "west"])
+    code, said = cli("jobs", "pause", "--queue", "web", "--dry-run", URL)
+    assert (code, "3 jobs match (queue=web)." in said) == (0, True)
+    assert cli("jobs", "pause", "south", "--dry-run", URL)[0] == 0
+    code, done = cli("jobs", "pause", "--queue", "web", "--note", "the site moves", "--yes", URL, "-o", "json")
+    assert (code, done["done"], done["refused"]) == (1, 2, 1), "a dry run changes nothing, of a named one either"
+    code, done = cli("jobs", "resume", "--paused", "--status", "paused", "-y", URL, "-o", "json")
+    assert (code, done["status"], done["done"]) == (0, "completed", 3)
     for name in ("north", "south", "west"):
         assert cli("jobs", "trigger", name, URL)[0] == 0
     code, rows = cli("executions", "list", URL, "-o", "json")
     assert code == 0
     code, done = cli("executions", "cancel", rows[0]["id"], rows[1]["id"], "--note", "enough", URL, "-o", "json")
     assert (code, done["done"]) == (0, 2)
-    code, done = cli("executions", "retry", "--filter", "status=cancelled", "--filter", "job=west", URL, "-o", "json")
-    assert (code, done["matched"] in (0, 1)) == (0, True)
+    code, done = cli("executions", "retry", "--status", "cancelled", "--job", "west", "-y", URL, "-o", "json")
+    assert (code, done["done"] in (0, 1)) == (0, True)
     code, done = cli("jobs", "cancel", "west", "nope", URL, "-o", "json")
     assert (code, [each["done"] for each in done["results"]]) == (1, [True, False])
     assert "no job named 'nope'" in done["results"][1]["error"]
-    for wrong in (["jobs", "pause"], ["jobs", "pause", "a", "--filter", "queue=x"], ["jobs", "retry", "--filter", "x"]):
-        assert cli(*wrong, URL)[0] == 2
-    code, said = cli("jobs", "cancel", "--filter", "colour=red", URL)
-    assert (code, "handler, queue" in said) == (2, True)
+    for wrong in (
+        ["pause"],
+        ["pause", "a", "--queue", "x"],
+        ["cancel", "--queue", "x"],
+        ["remove", "a", "b", "--force"],
+    ):
+        assert cli("jobs", *wrong, URL)[0] == 2
 
 
 @pytest.mark.req("FLW-1")

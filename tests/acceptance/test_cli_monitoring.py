@@ -91,6 +91,9 @@ def test_rules_and_a_dashboard_are_written_from_the_jobs(cli: CommandLine) -> No
     board = json.loads((cli.folder / "board.json").read_text())
     assert board["templating"]["list"][1]["query"] == "nightly,often"
     assert cli("alerts", "export", URL, "--slack", "soon").returncode == 2
+    cut = cli("alerts", "export", URL, "--to", "some.yml", MAINSPRING_METRICS_JOBS="1")
+    assert (cut.returncode, cut.stdout) == (3, "")
+    assert "1 job has no rules, because there are more jobs than the setting metrics_jobs" in cut.stderr
     groups = cli.json("alerts", "export", URL)["groups"]
     assert [each["name"] for each in groups] == ["mainspring", "mainspring job nightly", "mainspring job often"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.command_line import CommandLine
+from tests.support import until_blocking
 
 APP = "--app=shop:app"
 
@@ -54,3 +55,13 @@ def test_failed_tenants_are_shown_first_and_run_again_alone(cli: CommandLine, tm
     assert (some["status"], some["counters"]["total"]) == ("completed", 2)
     over = cli.json("executions", "show", again["id"], APP)
     assert [run["tenant"] for run in over["tenants"]] == ["globex"]
+
+    def noisy() -> bool:
+        return any(item["failed"] for item in cli.json("tenants", "--sort", "failed", APP))
+
+    until_blocking(noisy)
+    table = cli.text("tenants", "--sort", "failed", "--limit", "1", APP).splitlines()
+    assert (table[0].split(), table[1].split()) == (
+        ["TENANT", "WAITING", "RUNNING", "FAILED", "24", "H"],
+        ["globex", "0", "0", "1"],
+    )

@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
+
+from tests.support import held_up
 
 ROOT = Path(__file__).parent.parent.parent
 JOBS = ("heartbeat", "order-statistics", "nightly-summary", "send-reminder", "sync-stock", "export-invoices")
@@ -49,8 +52,13 @@ def test_the_demo_tells_of_ticks_runs_and_retries_and_ends_with_a_summary() -> N
             line = process.stdout.readline()
             assert line, output
             output += line
+        while "The dashboard: " not in output:
+            output += process.stdout.readline()
+        page = httpx.get(output.partition("The dashboard: ")[2].split()[0])
+        assert (page.status_code, "Overview" in page.text) == (200, True)
         process.send_signal(signal.SIGTERM)
         output += process.communicate(timeout=60)[0]
+    assert process.returncode == 0
     summary = output[output.index("What happened") :]
     assert [job for job in JOBS if job not in summary] == []
     assert re.search(r"[1-9]\d* executions completed", summary)
@@ -58,14 +66,14 @@ def test_the_demo_tells_of_ticks_runs_and_retries_and_ends_with_a_summary() -> N
     assert "TROUBLE" not in output
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_demo_cleanly_and_something_ran_within_five_seconds(number: signal.Signals) -> None:
+def test_a_signal_ends_the_demo_cleanly_and_something_ran_within_five_seconds() -> None:
+    """Five seconds in which it could run: on a busy machine it waits for a processor. (The other signal is above.)"""
     with demo() as process:
         began = time.monotonic()
         assert process.stdout is not None
         seen = next(line for line in process.stdout if "done " in line)
-        assert time.monotonic() - began < 5, seen
-        process.send_signal(number)
+        assert time.monotonic() - began - held_up(process.pid) < 5, seen
+        process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "executions completed" in output
@@ -73,8 +81,7 @@ def test_a_signal_ends_the_demo_cleanly_and_something_ran_within_five_seconds(nu
 
 
 @pytest.mark.req("REL-1", "WRK-1")
-@pytest.mark.parametrize("end", ["seconds", "signal"])
-@pytest.mark.parametrize("store", ["postgres", "mongo"])
+@pytest.mark.parametrize(("store", "end"), [("postgres", "seconds"), ("mongo", "signal")])
 def test_the_demo_on_a_server_has_two_workers_and_leaves_nothing_behind(store: str, end: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="mainspring-test-"))
     folder.chmod(0o755)  # the server runs as an ordinary user

@@ -30,6 +30,8 @@ from tests.api.access_support import SECRET, STRANGER, ask_status, public_pem, r
 FRIEND, PROXY = "192.0.2.10", "10.0.0.1"
 AUDIENCE = "mainspring"
 TOKEN_SECRET = "ab" * 32
+FORM: dict[str, Any] = {"headers": [("cookie", f"mainspring_form={'0' * 32}")], "body": b"csrf=" + b"0" * 32}
+"""A form that was sent by a page of the dashboard."""
 
 Expected = Literal["let in", "401", "403", "401 or 403"]
 """Below /_sys both the address and the credentials may be wrong; which of them is told first is the route's affair."""
@@ -203,8 +205,16 @@ async def mismatches(api: FastAPI, asked: list[Operation], case: Case) -> list[s
     found = []
     with guarded_by(api, case.guard):
         for operation in asked:
+            form = FORM if operation.method == "POST" and operation.path.startswith("/dashboard") else {}
+            headers = (*case.headers, *form.get("headers", ()))
             status = await ask_status(
-                api, operation.address, operation.method, peer=case.peer, bearer=case.bearer, headers=case.headers
+                api,
+                operation.address,
+                operation.method,
+                peer=case.peer,
+                bearer=case.bearer,
+                headers=headers,
+                body=form.get("body"),
             )
             expected = case.expected(operation)
             if _meaning(status) not in expected.split(" or "):

@@ -84,15 +84,16 @@ def _request(
     host: str | None = "localhost:8000",
     body: Any = None,
 ) -> tuple[dict[str, Any], Any]:
-    """`peer` is what the socket would say, None for a Unix socket."""
+    """`peer` is what the socket would say, None for a Unix socket. A body of bytes is a form."""
     given = [*headers]
     if host is not None:
         given.insert(0, ("host", host))
     if bearer is not None:
         given.append(("authorization", f"Bearer {bearer}"))
-    content = b"" if body is None else json.dumps(body).encode()
+    content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     if content:
-        given += [("content-type", "application/json"), ("content-length", str(len(content)))]
+        kind = "application/x-www-form-urlencoded" if isinstance(body, bytes) else "application/json"
+        given += [("content-type", kind), ("content-length", str(len(content)))]
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},

@@ -15,7 +15,7 @@ COMPLETED, FAILED = ("completed",), ("failed",)
 
 # 409; (state of the new execution's end,) of a 202; or the state of the job after it.
 TABLE: dict[str, tuple[Any, ...]] = {
-    "pending": (409, 409, ("cancelled",), "cancelled", 409, 409),
+    "pending": ("paused", 409, ("cancelled",), "cancelled", 409, 409),
     "scheduled": ("paused", 409, COMPLETED, "cancelled", 409, 409),
     "scheduled, last failed": ("paused", 409, FAILED, "cancelled", FAILED, 409),
     "running": ("paused", 409, 409, "cancelled", 409, 409),

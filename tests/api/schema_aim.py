@@ -14,7 +14,7 @@ from urllib.parse import quote
 from schemathesis import Case
 from schemathesis.core.parameters import ParameterLocation
 
-from tests.api.schema_app import CANCELLED, FAILED, PAUSED, SCHEDULED, Known
+from tests.api.schema_app import CANCELLED, FAILED, PAUSED, SCHEDULED, STOPPED, Known
 
 APT = {"pause": SCHEDULED * 4, "resume": PAUSED * 3, "reactivate": CANCELLED * 6, "retry": FAILED * 4}
 _NUMBERS = itertools.count()
@@ -105,6 +105,8 @@ def _values(path: str, known: Known) -> dict[str, list[str]]:
         ids = known.ended * 4 + known.waiting if path.endswith("/stream") else known.executions
     elif "/backfills" in path:
         ids = known.backfills
+    if path.startswith("/api/v1/bulk/{id}"):
+        ids = known.bulks
     if "/jobs/{id}" in path or "/bulk/jobs" in path:
         ids = known.jobs
     if "/jobs/{id}" in path:  # few jobs are in the one state that some commands are for
@@ -113,6 +115,10 @@ def _values(path: str, known: Known) -> dict[str, list[str]]:
         ids = [] if path == "/api/v1/webhooks" else known.webhooks
     if path.startswith("/api/v1/tokens"):
         ids = known.tokens
+    if path.startswith("/api/v1/workers"):
+        ids = known.drained if path.endswith("/undrain") else known.workers
+    if path.startswith("/api/v1/errors"):
+        ids = known.errors
     if "/occurrences/" in path or path.endswith("/windows"):
         ids = ["windows"] * 20 + known.jobs
     names = (
@@ -124,6 +130,8 @@ def _values(path: str, known: Known) -> dict[str, list[str]]:
         if "/templates/{name}" in path
         else known.hooks
         if path.startswith("/api/v1/hooks")
+        else STOPPED
+        if path.endswith("{name}/resume")  # of a queue or a handler
         else known.jobs
     )
     apt = ["windows"] if path.endswith("/backfills") else ["hooked"] if "/hooks/{name}" in path else []

@@ -15,13 +15,15 @@ from fastapi import FastAPI
 
 from mainspring import JobContext, Mainspring, every
 from mainspring.core.webhooks.hand_over import SYSTEM_JOB
+from mainspring.model.store.messages import HeartbeatRequest, WorkerInfo
 from tests.api.access_support import SECRET, signed
-from tests.support import ended
+from tests.support import ended, until
 
 ADMIN = {"Authorization": f"Bearer {signed()}"}
 PEER = ("127.0.0.1", 50_000)
 SCHEDULED = ("hourly", "ticking", "regular")
 PAUSED = ("paused", "on-hold", "waits", "later")
+STOPPED = [f"stopped-{number}" for number in range(8)]
 CANCELLED = ("cancelled", "gone")
 FAILED = ("fragile", "broken", "worn")
 LATE = "2090-01-01T00:00:00Z"
@@ -46,6 +48,10 @@ class Known(msgspec.Struct):
     templates: list[str] = []
     hooks: list[str] = []
     webhooks: list[str] = []
+    errors: list[str] = []
+    bulks: list[str] = []
+    workers: list[str] = []
+    drained: list[str] = []
 
     @property
     def executions(self) -> list[str]:
@@ -54,9 +60,8 @@ class Known(msgspec.Struct):
 
 def application(mended: asyncio.Event | None = None) -> Mainspring:
     """Once `mended` is set nothing here fails: who runs a handler that fails gets a 500, as promised."""
-    app = Mainspring(
-        "memory://", jwt_secret=SECRET, failed_logins_per_minute=100_000, stop_timeout=5, exclude=[SYSTEM_JOB]
-    )
+    quick: dict[str, Any] = {"stop_timeout": 5, "fold_interval": 0.1}  # what has failed is counted when it is folded
+    app = Mainspring("memory://", jwt_secret=SECRET, failed_logins_per_minute=100_000, exclude=[SYSTEM_JOB], **quick)
 
     @app.job("quick")
     async def quick(ctx: JobContext, number: int = 1, words: list[str] | None = None) -> dict[str, int]:
@@ -92,6 +97,9 @@ async def fill(app: Mainspring) -> Known:
     known = Known(handlers=sorted(app._runtime.registry.names))
     for name in PAUSED:
         await app.pause(name)
+    for name in STOPPED:
+        await app.queues.pause(name)
+        await app.handlers.pause(name)
     for name in CANCELLED:
         await app.cancel(name)
     for name in ("quick", "hourly", *FAILED):
@@ -121,6 +129,15 @@ async def fill(app: Mainspring) -> Known:
         known.hooks.append((await app.hooks.set(name, "hooked")).hook.name)
     for name in ("ops", "chat", "billing-events", "archive"):
         known.webhooks.append((await app.webhooks.create(f"http://127.0.0.1:1/{name}", id=name)).webhook.id)
+    for _ in range(12):  # one item an hour: there is always something to abort
+        known.bulks.append((await app.bulk.start("retry", "jobs", ["hourly", "ticking"], pace="1/h")).id)
+    store = (await app._runtime.engine()).store
+    for number in range(16):  # silent ones, so that draining them stops nothing
+        info = WorkerInfo(id=f"{number:02}{number:034x}", host="elsewhere", pid=number, version="0", lease=3600.0)
+        store.heartbeat(HeartbeatRequest(worker=info, leases=(), lease=3600.0))
+        known.workers.append(info.id)
+    known.drained = [await app.drain_worker(id) for id in known.workers[::2]]
+    known.errors = [each.id for each in await until(app.errors.all)]
     known.jobs = [view.name for view in await app.jobs()]
     return known
 

@@ -40,7 +40,10 @@ STEERS_NO_JOB = {
     *("POST /api/v1/templates", "PUT /api/v1/templates/{name}", "DELETE /api/v1/templates/{name}"),
     "DELETE /api/v1/calendars/{name}",  # refused to everybody while a job names it
     *("POST /api/v1/bulk/jobs", "POST /api/v1/bulk/executions"),  # answered one by one, and tested so
+    *("POST /api/v1/bulk", "POST /api/v1/bulk/{id}/abort"),  # the items are refused one by one, and tested so
 }
+OTHER_THINGS = ("/api/v1/queues/", "/api/v1/handlers/", "/api/v1/workers/", "/api/v1/errors/")
+"""Steered as a whole, whatever jobs they have to do with."""
 
 
 @asynccontextmanager
@@ -72,7 +75,8 @@ def doors(api: FastAPI, ids: dict[str, str]) -> list[tuple[str, str, Any]]:
     for path, item in api.openapi()["paths"].items():
         for method, operation in item.items():
             door = f"{method.upper()} {path}"
-            if operation["x-required-role"] != "operator" or door in STEERS_NO_JOB:
+            no_job = door in STEERS_NO_JOB or path.startswith(OTHER_THINGS)
+            if operation["x-required-role"] != "operator" or no_job:
                 continue
             before, brace, rest = path.partition("{")
             address = f"{before}{ids[before]}{rest.partition('}')[2]}" if brace else path
@@ -82,9 +86,11 @@ def doors(api: FastAPI, ids: dict[str, str]) -> list[tuple[str, str, Any]]:
 
 
 async def kept(app: Mainspring) -> tuple[Job, list[AuditRecord]]:
-    """What a refused request must not change. Runs that have ended get their numbers meanwhile."""
+    """What a refused request must not change. Runs that have ended get their numbers meanwhile; that a bulk action
+    began and ended is recorded, whatever became of its items."""
     job = job_of(await app.job_view("close"))
-    return msgspec.structs.replace(job, last_number=0), await app.audits()
+    audits = [each for each in await app.audits() if not each.target.startswith("bulk:")]
+    return msgspec.structs.replace(job, last_number=0), audits
 
 
 async def come_in(api: FastAPI, role: str, method: str, path: str, body: Any) -> Answer:
@@ -118,11 +124,14 @@ async def test_in_bulk_it_is_refused_one_by_one() -> None:
             ("executions", EXECUTION_COMMANDS, {"job": "close"}),
         ]:
             for command in commands:
-                for which in ({"ids": [ids[f"/api/v1/{kind}/"]]}, {"filter": wanted}):
-                    body = {"command": command, **which}
-                    answer = await come_in(api, "operator", "POST", f"/api/v1/bulk/{kind}", body)
-                    assert (answer.status, answer.body["done"]) == (200, 0), (body, answer)
-                    assert {each["error"]["message"] for each in answer.body["results"]} == {MESSAGE}
+                body = {"command": command, "ids": [ids[f"/api/v1/{kind}/"]]}
+                answer = await come_in(api, "operator", "POST", f"/api/v1/bulk/{kind}", body)
+                assert (answer.status, answer.body["done"]) == (200, 0), (body, answer)
+                assert {each["error"]["message"] for each in answer.body["results"]} == {MESSAGE}
+                body = {"target": kind, "action": command, "filter": wanted}
+                answer = await come_in(api, "operator", "POST", "/api/v1/bulk", body)
+                over = await app.bulk.wait(answer.body["id"], timeout=10)
+                assert (over.done, set(over.errors)) == (0, {"role_too_low"} if over.total else set()), body
         assert await kept(app) == before
 
 
@@ -142,3 +151,17 @@ async def test_nobody_gives_a_job_a_role_they_do_not_have() -> None:
 async def test_reading_asks_for_no_more_than_elsewhere() -> None:
     async with interface() as (api, *_):
         assert (await come_in(api, "viewer", "GET", "/api/v1/jobs/close", None)).status == 200
+
+
+@pytest.mark.req("SEC-4", "SRC-4")
+async def test_a_bulk_action_has_the_role_of_who_started_it() -> None:
+    async with interface() as (api, app, ids):
+        for body in (
+            {"target": "jobs", "action": "pause", "ids": ["close"]},
+            {"target": "executions", "action": "retry", "ids": [ids["/api/v1/executions/"]]},
+        ):
+            answer = await come_in(api, "operator", "POST", "/api/v1/bulk", body)
+            over = await app.bulk.wait(answer.body["id"], timeout=10)
+            assert (over.refused, over.errors) == (1, {"role_too_low": 1})
+            answer = await come_in(api, "admin", "POST", "/api/v1/bulk", body)
+            assert (await app.bulk.wait(answer.body["id"], timeout=10)).done == 1

@@ -22,6 +22,7 @@ async def test_every_operation_answers_every_way_to_ask_as_its_role_demands(tmp_
     try:
         api = create_api(app._runtime)
         asked = operations(api, api.openapi())
+        asked = [each for each in asked if str(each) != "POST /dashboard/login"]  # a failed login of its own
         assert len(asked) >= 30
         assert "/openapi.json" in {operation.path for operation in asked}  # it names the handlers
         found = [finding for case in cases(tmp_path) for finding in await mismatches(api, asked, case)]

@@ -129,22 +129,21 @@ async def test_bulk_commands_on_jobs(nodes: Nodes) -> None:
     for number in range(4):
         app.job(f"job-{number}", trigger=every(hours=1), queue="reports" if number < 3 else "other")(lambda: None)
     async with client_of(app) as client:
-        done = await client.post("/api/v1/bulk/jobs", {"command": "pause", "filter": {"queue": "reports"}})
-        assert (done["matched"], done["done"], done["refused"], done["more"]) == (3, 3, 0, False)
+        done = await client.post("/api/v1/bulk/jobs", {"command": "pause", "ids": ["job-0", "job-1", "job-2"]})
+        assert (done["matched"], done["done"], done["refused"]) == (3, 3, 0)
         assert {each["status"] for each in done["results"]} == {"paused"}
         mixed = await client.post("/api/v1/bulk/jobs", {"command": "resume", "ids": ["job-0", "job-3", "nope"]})
         assert [each["done"] for each in mixed["results"]] == [True, False, False]
         assert [each["error"]["code"] for each in mixed["results"][1:]] == ["command_refused", "not_found"]
         assert (await client.get("/api/v1/jobs?status=paused"))["total"] == 2
-        cancelled = await client.post("/api/v1/bulk/jobs", {"command": "cancel", "filter": {"status": ["paused"]}})
+        cancelled = await client.post("/api/v1/bulk/jobs", {"command": "cancel", "ids": ["job-1", "job-2"]})
         assert cancelled["done"] == 2
         for body in (
             {"command": "pause"},
-            {"command": "pause", "ids": ["a"], "filter": {}},
+            {"command": "pause", "ids": ["a"], "filter": {"queue": "reports"}},
             {"command": "explode", "ids": ["a"]},
             {"command": "pause", "ids": []},
             {"command": "pause", "ids": ["a"] * 1_001},
-            {"command": "pause", "filter": {"colour": "red"}},
         ):
             await client.refused(400, "POST", "/api/v1/bulk/jobs", body)
     await app.close()
@@ -155,8 +154,8 @@ async def test_bulk_commands_on_executions(nodes: Nodes) -> None:
     app = nodes.app()
     app.job("job", max_attempts=1)(_failing)
     async with client_of(app) as client:
-        await app.enqueue_many([("job",)] * 5)
-        body = {"command": "cancel", "filter": {"job": "job", "status": ["pending"]}, "note": "wrong"}
+        waiting = await app.enqueue_many([("job",)] * 5)
+        body = {"command": "cancel", "ids": [each.id for each in waiting if each], "note": "wrong"}
         done = await client.post("/api/v1/bulk/executions", body)
         assert (done["done"], {each["status"] for each in done["results"]}) == (5, {"cancelled"})
         ids = [each["id"] for each in done["results"]]
@@ -166,7 +165,7 @@ async def test_bulk_commands_on_executions(nodes: Nodes) -> None:
     async with app:
         await until(lambda: _ended(app, 7))
         async with client_of(app) as client:
-            again = await client.post("/api/v1/bulk/jobs", {"command": "retry", "filter": {"status": ["failed"]}})
+            again = await client.post("/api/v1/bulk/jobs", {"command": "retry", "ids": ["job"]})
             assert again["done"] == 1
             assert again["results"][0]["execution_id"]
 

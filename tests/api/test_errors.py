@@ -154,9 +154,9 @@ async def test_every_answer_has_its_headers(memory_nodes: Nodes) -> None:
     ("method", "path", "body", "message"),
     [
         (
-            *("POST", "/api/v1/bulk/jobs", {"command": "pause", "filter": {"queu": "web"}}),
-            "filter.queu: 'web' is not valid; there is no such field; allowed: handler, last_status, origin, orphaned, "
-            "paused, queue, search, status. Did you mean 'queue'?",
+            *("POST", "/api/v1/bulk", {"target": "jobs", "action": "pause", "filter": {"queu": "web"}}),
+            "filter.queu: 'web' is not valid; there is no such field; allowed: handler, last_status, metadata, name, "
+            "origin, orphaned, overdue, owner, paused, queue, search, status, tag. Did you mean 'queue'?",
         ),
         (
             *("POST", "/api/v1/jobs", {"handler": "x", "limits": [{"key": "k", "concurency": 1}]}),
@@ -171,9 +171,9 @@ async def test_every_answer_has_its_headers(memory_nodes: Nodes) -> None:
         ),
         (
             "POST",
-            "/api/v1/bulk/jobs",
-            {"command": "pause"},
-            "body: {'command': 'pause'} is not valid; give either ids or filter",
+            "/api/v1/bulk",
+            {"target": "jobs", "action": "pause"},
+            "body: {'target': 'jobs', 'action': 'pause'} is not valid; give either ids or filter",
         ),
         (
             "POST",

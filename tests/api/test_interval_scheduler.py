@@ -248,7 +248,8 @@ async def test_executions_and_numbers(nodes: Nodes) -> None:
         await client.refused(500, "POST", f"{place}/trigger?wait=20s", {"params": {"url": "https://broken"}})
 
         page = await client.get(f"{place}/executions?limit=2&offset=0")
-        assert list(page) == ["executions", "total", "limit", "offset", "next_cursor"]
+        assert list(page)[:5] == ["executions", "total", "limit", "offset", "next_cursor"]
+        assert (page["complete"], page["searched_until"]) == (True, None)
         assert (page["total"], page["limit"], page["offset"], len(page["executions"])) == (3, 2, 0, 2)
         failed, done = page["executions"]
         assert (failed["job_id"], failed["status"], failed["retry_attempt"]) == (job["id"], "failed", 1)

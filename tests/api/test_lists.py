@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from mainspring.model.errors import InvalidValue
 from mainspring.model.execution import AttemptRecord, ExecutionRow
 from mainspring.server.api import create_api
 from mainspring.server.errors import problem_of, validation_problem
+from mainspring.server.models.lists import check_range
 from mainspring.testing import FakeClock
 from tests.api.client import Client, client_of
 from tests.support import ON_A_FAKE_CLOCK, Nodes
@@ -22,6 +24,11 @@ WITHOUT_SORT = {
     "/api/v1/executions/{id}/tenants": "failed ones first",
     "/api/v1/jobs/{id}/windows": "oldest first, as time goes",
     "/api/v1/missed-runs": "newest first, by its cursor",
+}
+NO_PAGES = {"/api/v1/tenants"}  # the busiest, as many as asked for
+BY_PLACE = {  # read in the order in which they came, each page from where the last one ended
+    "/api/v1/bulk/{id}/items": "cursor",
+    "/api/v1/changes": "until",
 }
 
 
@@ -38,8 +45,24 @@ def test_every_list_has_pages_and_an_order() -> None:
     assert {"after", "limit"} <= lines
     assert len(lists) >= 13
     for path, parameters in lists.items():
+        if path in NO_PAGES:
+            assert {"limit", "sort"} <= parameters, path
+            continue
+        if path in BY_PLACE:
+            assert {"limit", BY_PLACE[path]} <= parameters, path
+            continue
         assert {"limit", "offset"} <= parameters, path
         assert "sort" in parameters or path in WITHOUT_SORT, path
+
+
+@pytest.mark.req("API-8")
+def test_a_range_of_time_may_be_given_in_durations_before_now() -> None:
+    begin, end = check_range("2h", "1h")
+    assert begin is not None
+    assert end is not None
+    assert end - begin == timedelta(hours=1)
+    with pytest.raises(InvalidValue, match="or text such as '2h', for two hours ago"):
+        check_range("yesterday", None)
 
 
 @pytest.mark.req("API-9")
@@ -194,9 +217,10 @@ async def test_what_does_not_fit_its_model_is_told_in_the_same_way(memory_nodes:
 async def test_a_filter_for_many_that_says_null_is_refused(memory_nodes: Nodes) -> None:
     app = memory_nodes.app()
     async with client_of(app) as client:
-        body = {"command": "pause", "filter": {"queue": "slow", "search": None}}
-        error = await client.refused(400, "POST", "/api/v1/bulk/jobs", body)
-        assert error["details"][0]["field"].startswith("filter")
+        for target, filter in [("jobs", {}), ("jobs", {"queue": None}), ("executions", {"job": "a", "queue": None})]:
+            body = {"target": target, "action": "cancel", "filter": filter}
+            error = await client.refused(400, "POST", "/api/v1/bulk", body)
+            assert ("null is not allowed" if filter else "Say which are meant") in error["message"]
     await app.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from mainspring.core.monitoring.metrics import WAITING_EACH
 from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Fenced, Rescued, Skipped, Started
 from mainspring.model.execution import ExecutionRow, State
+from mainspring.model.values.ids import random_id
 from mainspring.observe.metrics.process_counters import DURATIONS, OTHERS, ProcessCounts
 from mainspring.testing import FakeClock
 from tests.api.client import client_of
@@ -217,6 +219,46 @@ async def test_a_scrape_stays_bounded_and_is_not_repeated_within_a_second(memory
         assert await reading.read() is first
         clock.advance(1)
         assert await reading.read() is not first
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("OBS-4", "QUE-3")
+async def test_jobs_that_matter_come_first_and_the_rest_is_said(memory_nodes: Nodes) -> None:
+    clock = FakeClock()
+    app = memory_nodes.app(clock=clock, metrics_jobs=2, **ON_A_FAKE_CLOCK)
+    for name in ("a", "b", "c", "waits", "z-fails"):
+        app.job(name, max_attempts=1)(lambda: None)
+    try:
+        store = (await app._runtime.engine()).store
+        await app.enqueue("waits")
+        await app.enqueue("waits", start_at="1h")
+        (job,) = await store.jobs(["z-fails"])
+        now = await store.now()
+        ended = {"state": State.FAILED, "created": now, "started": now, "finished": now}
+        await store.add([ExecutionRow(id=random_id(now, Random(1)), job=job.name, job_id=job.id, handler="h", **ended)])
+        text = (await app.monitoring.metrics_page()).decode()
+        found = await page_of(app)
+        assert found.labels("job_execution_total", "job_name") == {"waits", "z-fails"}
+        assert found.value("job_queue_depth", job_name="waits", queue="default") == 1
+        assert found.value("job_queue_planned", job_name="waits", queue="default") == 1
+        assert text.startswith("# 3 jobs have no series of their own")
+        assert await app.monitoring.left_out(2) == (3, ["a", "b"])
+    finally:
+        await app.close()
+
+
+@pytest.mark.req("QUE-3")
+async def test_what_is_due_of_another_job_of_the_handler_is_not_its_own(memory_nodes: Nodes) -> None:
+    app = with_jobs(memory_nodes.app())
+    app.schedule("later", "good")
+    try:
+        await app.enqueue("good")
+        await app.enqueue("later", start_at="1h")
+        found = await page_of(app)
+        for name, due in (("good", 1), ("later", 0)):
+            assert found.value("job_queue_depth", job_name=name, queue="default") == due
+            assert found.value("job_queue_planned", job_name=name, queue="default") == 1 - due
     finally:
         await app.close()
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fastapi.openapi.utils import get_openapi
 
+from mainspring.server.openapi import _api_routes
+from mainspring.server.responses import answer_schemas
 from tests.support import Nodes
 
 EVERY_ROUTE = {"401", "403", "429", "500", "503"}
@@ -95,3 +98,11 @@ def test_a_rule_for_keys_holds_for_all_keys(document: dict[str, Any]) -> None:
     assert weights["additionalProperties"] == {"type": "integer", "minimum": 1, "maximum": 1000}
     assert "pattern" in weights["propertyNames"]
     assert "patternProperties" not in str(document["components"])
+
+
+@pytest.mark.req("API-9")
+def test_no_answer_has_the_name_of_a_request(memory_nodes: Nodes) -> None:
+    api = memory_nodes.app().asgi()
+    requests = get_openapi(title="", version="", routes=api.routes)["components"]["schemas"]
+    both = requests.keys() & answer_schemas(_api_routes(api)).keys()
+    assert [name for name in both if "enum" not in requests[name]] == []

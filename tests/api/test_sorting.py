@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.core.queries import audit_lists, queries
+from mainspring.core.queries import audit_lists, execution_lists
 from tests.api.client import Client, client_of
 from tests.support import Nodes
 
@@ -65,7 +66,7 @@ async def test_executions_are_listed_from_the_oldest(nodes: Nodes) -> None:
 
 async def test_that_order_goes_as_far_as_the_other(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     app = await worked(memory_nodes)
-    monkeypatch.setattr(queries, "MAX_OFFSET", 15)
+    monkeypatch.setattr(execution_lists, "MAX_OFFSET", 15)
     async with client_of(app) as client:
         assert len(await walked(client, EXECUTIONS, sort="created_at", limit=5)) == 23
         await client.refused(400, "GET", f"{EXECUTIONS}?sort=created_at&offset=16")
@@ -94,7 +95,8 @@ async def test_the_audit_is_read_from_its_beginning(nodes: Nodes) -> None:
         records = (await client.get(AUDIT, params={"sort": "at"}))["items"]
         assert [each["actor"] for each in records[:2]] == ["bob", "ann"]
         times = {"since": records[2]["at"], "until": records[7]["at"]}
-        inside = [each["id"] for each in records if times["since"] <= each["at"] < times["until"]]
+        since, until = map(datetime.fromisoformat, times.values())
+        inside = [each["id"] for each in records if since <= datetime.fromisoformat(each["at"]) < until]
         assert await walked(client, AUDIT, sort="at", limit=2, **times) == inside
         page = await client.get(AUDIT, params={"sort": "at", "offset": 10, "limit": 5})
         assert [each["id"] for each in page["items"]] == newest[:2][::-1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from mainspring import JobContext
+from mainspring import InvalidValue, JobContext
 from tests.api.client import client_of
-from tests.support import Nodes
+from tests.support import Nodes, until
 
 
 @pytest.mark.req("TEN-1", "TEN-3", "TEN-4", "API-8")
@@ -68,3 +70,34 @@ async def test_tenants_are_listed_triggered_and_retried(nodes: Nodes) -> None:
         await client.refused(400, "POST", "/api/v1/jobs/plain/trigger", {"tenants": ["a"]})
         await client.refused(400, "POST", "/api/v1/jobs/nightly/trigger", {"tenants": ["a", "a"]})
         await client.refused(400, "POST", "/api/v1/jobs/nightly/trigger", {"tenants": ["a", "x"]})
+
+
+@pytest.mark.req("TEN-4", "API-8")
+async def test_which_tenant_makes_the_noise(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+
+    @app.job("send", max_attempts=1)
+    async def send(ctx: JobContext) -> None:
+        raise ValueError("broken")
+
+    async with app, client_of(app) as client:
+        later = datetime.now(UTC) + timedelta(hours=1)
+        await app.enqueue("send", tenant="broken")
+        for tenant in ("loud", "loud", "calm"):
+            await app.enqueue("send", tenant=tenant, start_at=later)
+
+        async def failed() -> bool:
+            first = (await client.get("/api/v1/tenants?sort=failed&limit=1"))["items"]
+            return first == [{"tenant": "broken", "waiting": 0, "running": 0, "failed": 1}]
+
+        await until(failed)
+        items = (await client.get("/api/v1/tenants"))["items"]
+        assert [(item["tenant"], item["waiting"]) for item in items] == [
+            ("loud", 2),
+            ("calm", 1),
+            ("broken", 0),
+        ]
+        assert [view.tenant for view in await app.tenants.busiest("running", 1)] == ["broken"]
+        await client.refused(400, "GET", "/api/v1/tenants?sort=name")
+        with pytest.raises(InvalidValue, match="limit"):
+            await app.tenants.busiest(limit=0)

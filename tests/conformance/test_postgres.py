@@ -26,7 +26,7 @@ from tests.servers import postgres, postgres_versions
 
 TABLES = (
     *("job", "incarnation", "purge", "live", "history", "log", "totals", "delta", "numbers"),
-    *("worker", "lock", "audit", "entry", "trigger_totals", "limit_state"),
+    *("worker", "lock", "audit", "entry", "trigger_totals", "limit_state", "label"),
 )
 FAKE_CLOCK = """
     CREATE TABLE mainspring.test_clock (now bigint NOT NULL);

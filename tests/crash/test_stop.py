@@ -13,8 +13,9 @@ from tests.crash.handlers import UNDISTURBED, Witnessed, build, go
 from tests.crash.processes import PATIENCE, Process, Processes, until
 from tests.crash.tables import expire_leases
 
-STOP = 10.0
-"""Seconds in all, half of them for handing back. A watchdog ends what takes longer, with exit code 1."""
+STOP, RESERVE = 20.0, 16.0
+"""Seconds in all, and those of them for handing back, to a disk on which other tests commit all the time. A watchdog
+ends what takes longer, with exit code 1."""
 TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
 
 
@@ -22,7 +23,7 @@ TEN = ["wait"] * 4 + ["wait_in_thread"] * 4 + ["stubborn"] * 2
 async def test_ten_long_handlers_come_back_uncounted(tmp_path: Path, processes: Processes) -> None:
     app = build(tmp_path)
     try:
-        worker = processes.node(stop_timeout=STOP, concurrency=12, **UNDISTURBED)
+        worker = processes.node(stop_timeout=STOP, stop_reserve=RESERVE, concurrency=12, **UNDISTURBED)
         executions = await _running(app, TEN)
         began = time.monotonic()
         worker.send(signal.SIGTERM)

@@ -13,7 +13,7 @@ from tests.faults.counters import COUNTERS
 from tests.faults.load import Load
 from tests.faults.proxy import Line, Proxy, proxied
 
-STATEMENTS = (b"mainspring.exchange(", b"mainspring.insert_rows(", b"mainspring.write_jobs(", b"mainspring.report(")
+STATEMENTS = [b"mainspring." + name for name in (b"settle_then_claim(", b"insert_rows(", b"write_jobs(", b"report")]
 ENOUGH = 30
 
 

@@ -1,10 +1,14 @@
 """Backfills under seeded interleavings: several drivers at once, each of which may die before or after any call to the
-store; workers that end what they run in any order; operators who pause, resume and cancel."""
+store; workers that end what they run in any order; operators who pause, resume and cancel.
+
+`FLOW_SEEDS=1000` (make flow-full) runs more of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,6 +32,7 @@ from mainspring.stores.memory import MemoryStore
 from mainspring.testing.recording import immediately
 from tests.simulator.virtual import run
 
+SEEDS = int(os.environ.get("FLOW_SEEDS", "20"))
 BEGIN, END = "2026-03-01", "2026-03-25"
 WINDOWS = 24
 START = 1_775_000_000_000_000
@@ -202,7 +207,7 @@ async def row_of(store: MemoryStore, id: str) -> ExecutionRow:
 
 
 @pytest.mark.req("WIN-5", "WIN-7")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_each_window_runs_once_and_never_more_than_allowed_at_a_time(seed: int) -> None:
     async def main() -> None:
         world = World(seed)
@@ -229,7 +234,7 @@ def test_each_window_runs_once_and_never_more_than_allowed_at_a_time(seed: int) 
 
 
 @pytest.mark.req("WIN-5")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_cancelled_backfill_starts_nothing_more(seed: int) -> None:
     async def main() -> None:
         world = World(seed)
@@ -258,7 +263,7 @@ def test_a_cancelled_backfill_starts_nothing_more(seed: int) -> None:
 
 
 @pytest.mark.req("WIN-5", "WIN-7")
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(SEEDS // 2))
 def test_two_backfills_of_the_same_range_while_operators_pause_them(seed: int) -> None:
     """No window is alive twice (checked after every call); all of them end."""
 

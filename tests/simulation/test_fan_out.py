@@ -32,7 +32,7 @@ from mainspring.stores.memory import MemoryStore
 from tests.simulation.test_backfills import Clock, Died, Shaky, passing, unheard
 from tests.simulator.virtual import run
 
-SEEDS = int(os.environ.get("FLOW_SEEDS", "40"))
+SEEDS = int(os.environ.get("FLOW_SEEDS", "20"))
 HOUR = 3_600.0
 TRIES = 3
 CRASH_POINTS = 400

@@ -232,7 +232,7 @@ class World:
     async def _kill(self, how_many: int) -> None:
         for _ in range(how_many):
             scheduler = self.alive.pop(self.chance.randrange(len(self.alive)))
-            await scheduler._loop.abort()
+            await scheduler.loop.abort()
             self.counters["crashes"] += 1
 
     async def _down(self) -> None:

@@ -89,7 +89,8 @@ class Ledger(Books):
 
     def _apply(self, who: Process, row: Row, change: Change) -> None:
         row.settle(change, self.clock.now(), self.loop.time())
-        unbegun = "handed_back" if change.expect is State.RUNNING else "cancelled while waiting"
+        waited = "released" if change.to is State.PENDING else "cancelled while waiting"
+        unbegun = "handed_back" if change.expect is State.RUNNING else waited
         end = unbegun if change.attempt is None else change.attempt.end
         self.judge.count(f"tries {end}")
         self.judge.count("retries", int(end in COUNTED and change.to is State.PENDING))

@@ -8,9 +8,9 @@ EXE-12 when a crash loop is one
 
 from __future__ import annotations
 
-from mainspring.model.execution import ExecutionRow, State, next_token
+from mainspring.model.execution import HELD, PAUSED, ExecutionRow, State, next_token
 from mainspring.model.store.messages import Change, ClaimRequest
-from mainspring.model.time.instants import Micros, seconds_to_micros
+from mainspring.model.time.instants import SECOND, Micros, seconds_to_micros
 
 COUNTED = frozenset({"failed", "timeout", "worker_lost"})
 FREE = frozenset({"snoozed", "handed_back"})
@@ -35,6 +35,7 @@ class Row:
         "finished",
         "given",
         "given_back",
+        "held",
         "id",
         "keep",
         "lease",
@@ -60,6 +61,7 @@ class Row:
         self.token, self.owner, self.lease = given.token, given.owner, given.lease
         self.failures = self.crashes = 0
         self.alone = self.asked = self.stopped = self.deferred = self.deleted = False
+        self.held: Micros | None = None  # when a held execution is due, until its next claim
         self.todo = given.todo
         self.keep = True
         self.claimed_at = at
@@ -110,6 +112,8 @@ class Row:
             self.given_back += 1
         if change.to is State.PENDING:
             self.due = now + seconds_to_micros(change.delay)
+        if change.expect is State.RUNNING:
+            self.held = self.due if _is_hold(change) else None
         if change.to.final:
             self.finished = change.at
 
@@ -126,10 +130,32 @@ def wrong_move(row: Row, change: Change) -> str | None:
     """What is wrong with a change that fits the row, if anything."""
     if row.state is State.RUNNING:
         return _wrong_ending(row, change)
+    if row.held is not None and change.to is State.PENDING:
+        return _wrong_release(row, change, row.held - HELD)
     if change.to is not State.CANCELLED:
         return f"{row.state} became {change.to}"
     if (change.failures, change.crashes) != (row.failures, row.crashes):
         return "a cancelled wait counted as a failure"
+    return None
+
+
+def _is_hold(change: Change) -> bool:
+    """Whether a worker gave it back unbegun because its job is paused."""
+    unbegun = change.expect is State.RUNNING and change.attempt is None and not change.rescue
+    return unbegun and change.to is State.PENDING and change.reason == PAUSED
+
+
+def _wrong_release(row: Row, change: Change, wanted: Micros) -> str | None:
+    """Only a held execution may go from pending to pending, when its job was resumed: its due time moves back by as
+    much as it was moved ahead, and nothing else changes. Two nodes may walk at once: the second release says the same
+    as the first, and is refused once the execution has been claimed."""
+    if change.attempt is not None or change.rescue or change.reason is not None:
+        return "a release that tells of an attempt"
+    if (change.failures, change.crashes, change.alone) != (row.failures, row.crashes, row.alone):
+        return "a release changed what was counted"
+    due = change.at + seconds_to_micros(change.delay)
+    if abs(wanted - due) > SECOND // 1000:
+        return f"released to be due at {due} instead of {wanted}"
     return None
 
 

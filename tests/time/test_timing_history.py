@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -22,6 +23,8 @@ from mainspring.model.triggers import Trigger, cron, encode_trigger
 from mainspring.model.windows import encode_window_spec, offset, window_spec
 from mainspring.testing import harness
 from tests.time.walls import near_changes
+
+FULL = bool(os.environ.get("TIME_FULL"))
 
 HOUR = 3_600 * 1_000_000
 DAY = 24 * HOUR
@@ -56,7 +59,7 @@ def instants(*texts: str) -> list[Micros]:
 
 @pytest.mark.req("WIN-3", "WIN-6")
 @given(schedules, windows, zones, moments, st.integers(1, 40))
-@settings(max_examples=300)
+@settings(max_examples=1_500 if FULL else 60)
 @example(cron("30 2 * * *"), "previous_day", "Europe/Berlin", datetime(2026, 3, 28, tzinfo=UTC), 3)
 @example(cron("30 2 * * *"), "previous_day", "Europe/Berlin", datetime(2026, 10, 24, tzinfo=UTC), 3)
 @example(cron("15 * * * *"), "previous_hour", "Australia/Lord_Howe", datetime(2026, 4, 4, tzinfo=UTC), 3)
@@ -75,6 +78,7 @@ def test_what_is_asked_for_is_what_the_ticks_make(trigger, window, zone, at, day
 
 @pytest.mark.req("WIN-3")
 @given(st.sampled_from(WINDOWS[:4]), zones, moments)
+@settings(max_examples=500 if FULL else 50)
 def test_calendar_windows_of_a_job_without_a_trigger_touch_without_gap_or_overlap(window, zone, at):
     begin = to_micros(near_changes(zone, at))
     found = asked(begin, begin + 100 * DAY, begin + 200 * DAY, job(None, window, zone))
@@ -125,7 +129,7 @@ async def test_what_the_hours_of_a_job_leave_out_is_not_asked_for() -> None:
 
     office = Hours("09:00-17:00", days="mon-fri", closed="holidays")
     app.job("skips", cron="30 * * * *", window="previous_hour", hours=office, tz="Europe/Berlin")(run)
-    app.schedule("rarely", "skips", cron("*/7 * * * *"), window="yesterday", hours=office, tz="Europe/Berlin")
+    app.schedule("rarely", "skips", cron("*/25 * * * *"), window="yesterday", hours=office, tz="Europe/Berlin")
     app.schedule("waits", "skips", cron("0 3 * * *"), window="yesterday", hours=office, outside="wait")
     async with harness(app, start="2026-03-02T00:00Z") as kit:
         await kit.advance("14d")
@@ -141,7 +145,7 @@ async def test_what_the_hours_of_a_job_leave_out_is_not_asked_for() -> None:
 @given(
     st.lists(st.tuples(schedules, windows, zones), min_size=1, max_size=4), moments, st.integers(1, 2**32), st.data()
 )
-@settings(max_examples=200)
+@settings(max_examples=1_000 if FULL else 60)
 def test_changed_schedules(timings, at, seed, data):
     """Each period asks for what it would ask for by itself at its own ticks; a window is asked for once."""
     start, chance = to_micros(at), random.Random(seed)

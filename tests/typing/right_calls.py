@@ -79,7 +79,7 @@ async def steering() -> None:
     await app.update_job("crawl", overlap="queue", timeout=None)
     await app.executions(job="crawl", status="failed", running=None, limit=10)
     await app.backfill("tick", "2026-01-01", "2026-02-01", order="newest", only="missing")
-    await app.bulk.jobs("pause", queue="web")
+    await app.bulk.jobs("pause", ["crawl"])
     await app.calendars.set("holidays", ["12-25"], by="ada")
     await app.start(roles=["worker"], queues=["mail"], stop_timeout="10s")
     async with app.lock("import", ttl="1m") as lock, app.track("import", triggered_by="ada") as ctx:

@@ -56,7 +56,7 @@ async def steering() -> None:
     await app.update_job("crawl", overlap="skipp")  # wrong: an unknown policy
     await app.executions(job="crawl", state="failed")  # wrong: an unknown filter
     await app.backfill("crawl", order="oldst")  # wrong: an unknown order
-    await app.bulk.jobs("pause", que="web")  # wrong: an unknown filter
+    await app.bulk.jobs("pause", queue="web")  # wrong: names are named; a filter is for app.bulk.start
     await app.start(rolls=["worker"])  # wrong: a misspelt setting
     print(app.registry)  # wrong: internals are not public
 

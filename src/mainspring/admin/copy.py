@@ -89,7 +89,7 @@ async def refuse_nothing(url: str) -> None:
     """A misspelt address must not look like an empty database."""
     if parse_url(url).scheme == "memory":
         raise ConfigurationError("memory:// lives and ends with its process: there is nothing to copy")
-    if (await status(url)).current == 0:
+    if (await status(url)).required == 0:
         raise ConfigurationError(f"{without_password(url)}: there is no Mainspring database")
 
 

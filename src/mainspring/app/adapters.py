@@ -92,15 +92,15 @@ def make_store(settings: Settings, clock: Clock) -> Store:
     if url.scheme == "sqlite":
         from ..stores.sqlite import SqliteStore
 
-        return SqliteStore(url.path, clock)
+        return SqliteStore(url.path, clock, auto_migrate=settings.auto_migrate)
     if url.scheme == "postgresql":
         from ..stores.postgres import PostgresStore
 
-        return PostgresStore(url.url)
+        return PostgresStore(url.url, auto_migrate=settings.auto_migrate)
     if url.scheme == "mongodb":
         from ..stores.mongo import MongoStore
 
-        return MongoStore(url.url)
+        return MongoStore(url.url, auto_migrate=settings.auto_migrate)
     known = "use sqlite, postgresql or mongodb"
     raise ConfigurationError(f"database {url.scheme}:// is not supported by this release; {known}")
 

@@ -2,138 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
-from ..core.commands.bulk import MOST, BulkInterrupted, BulkItem, BulkResult, execution_filters, job_filter
+from ..core.bulk.commands import BulkRequest
+from ..core.commands.bulk import BulkItem, BulkResult
 from ..core.queries.queries import id_of
 from ..core.views.execution import Execution
-from ..model.errors import InvalidValue, StoreError
-from ..model.values.reading import whole
+from ..core.views.records import BulkAction, bulk_view
+from ..model.bulk import BulkItemRow, BulkPreview
 from .runtime import Runtime
+
+
+class BulkItems(NamedTuple):
+    """A page of the items of a bulk action; `next` continues, and is None at the end."""
+
+    items: list[BulkItemRow]
+    next: str | None
+
 
 OnItem: TypeAlias = Callable[[BulkItem], None]
 
 
-class JobFilters(TypedDict, total=False):
-    """Which jobs a bulk command is for."""
-
-    status: str | Iterable[str] | None
-    handler: str | None
-    queue: str | None
-    origin: Literal["code", "api"] | None
-    last_status: str | None
-    paused: bool | None
-    orphaned: bool | None
-    search: str | None
-
-
-class ExecutionFilters(TypedDict, total=False):
-    """Which executions a bulk command is for."""
-
-    job: str | None
-    status: str | Iterable[str] | None
-    tenant: str | None
-    trace_id: str | None
-    parent_id: str | None
-    trigger: str | None
-    since: Any
-    until: Any
-
-
 class AppBulk:
-    """Commands for many jobs or executions at once. Each of them is handled or refused on its own."""
+    """Commands for many jobs or executions at once. Each of them is handled or refused on its own.
+
+    `start` makes a bulk action: an object with progress and results that any node carries out, for any number of
+    items, named or found by a filter. `jobs` and `executions` do the work for a few named ones in this process and
+    return when it is done.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
+    async def start(
+        self,
+        action: str,
+        target: str = "executions",
+        ids: Iterable[Execution | str] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        pace: float | str | None = None,
+        probe: int = 0,
+        note: str | None = None,
+        by: str = "system",
+    ) -> BulkAction:
+        """Begin a bulk action on these items, or on all that the filter finds now.
+
+        On executions: `retry`, `cancel`, `edit` (with `params` and `remove`, as in `app.retry`; executions that wait
+        are replaced) and `delete` (of what has ended; statistics stay). On jobs: `pause`, `resume`, `cancel`, `retry`
+        and `delete`. On error groups: `mute` and `unmute`. `pace` is the most items per second, such as
+        100 or "100/s". With `probe=5`, five executions run first, and the rest only if all five complete.
+        """
+        request = BulkRequest(action, target, _ids(ids), filter, params, remove)
+        bulk = (await self._runtime.engine()).bulk_actions
+        return bulk_view(await bulk.start(request, pace=pace, probe=probe, note=note, by=by))
+
+    async def preview(
+        self,
+        action: str,
+        target: str = "executions",
+        ids: Iterable[Execution | str] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+    ) -> BulkPreview:
+        """What `start` would do, without doing it: how many items there are, and what would become of ten of them."""
+        request = BulkRequest(action, target, _ids(ids), filter, params, remove)
+        return await (await self._runtime.engine()).bulk_actions.preview(request)
+
+    async def get(self, id: str) -> BulkAction:
+        """One bulk action with its progress; `BulkNotFound` if there is none of this id."""
+        return bulk_view(await (await self._runtime.engine()).bulk_actions.get(id))
+
+    async def recent(self, limit: int = 20) -> list[BulkAction]:
+        """Bulk actions that are not over, and the last ones that are, newest first."""
+        return [bulk_view(each) for each in await (await self._runtime.engine()).bulk_actions.list(limit)]
+
+    async def items(self, id: str, status: str | None = None, limit: int = 100, after: str | None = None) -> BulkItems:
+        """What became of its items: those `done`, `refused` or `skipped`, or all. Pass `next` as `after` for more."""
+        found, next = await (await self._runtime.engine()).bulk_actions.items(id, status, limit, after)
+        return BulkItems(found, next)
+
+    async def wait(self, id: str, timeout: float | None = None) -> BulkAction:
+        """Wait until it is over; `TimeoutError` if it is not by then. Whoever waits helps to carry it out."""
+        return bulk_view(await (await self._runtime.engine()).bulk_actions.wait(id, timeout))
+
+    async def abort(self, id: str, *, by: str = "system", reason: str | None = None) -> BulkAction:
+        """Handle no more items; what was done stays."""
+        return bulk_view(await (await self._runtime.engine()).bulk_actions.abort(id, by=by, reason=reason))
+
     async def jobs(
         self,
         command: str,
-        names: Iterable[str] | None = None,
+        names: Iterable[str],
         *,
         by: str = "system",
         note: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
         on_item: OnItem | None = None,
-        **filters: Unpack[JobFilters],
     ) -> BulkResult:
-        """`pause`, `resume`, `cancel` or `retry` the named jobs, or all that the filters find (status, handler, queue,
-        origin, last_status, paused, orphaned, search). Each is handled or refused on its own.
+        """`pause`, `resume`, `cancel` or `retry` the named jobs, 1,000 at most, and return when that is done. Each is
+        handled or refused on its own.
 
-        `limit` stops after so many; pass the `next` of the result as `after` to continue. If the store fails midway,
-        `BulkInterrupted` carries what was done and where to continue. `on_item` is called with each result.
+        If the store fails midway, `BulkInterrupted` carries what was done and which are left. `on_item` is called with
+        each result.
         """
-        given: Mapping[str, Any] = filters
-        _refuse_both(names, given)
-        wanted = None if names is not None else job_filter(given)
-        chosen = None if names is None else list(names)
-        bulk, call = (await self._runtime.engine()).bulk, on_item or _ignore
-
-        async def batch(after: str | None, most: int) -> BulkResult:
-            return await bulk.jobs(command, chosen, wanted, by=by, note=note, after=after, limit=most, on_item=call)
-
-        return await _in_batches(command, batch, after, limit)
+        bulk = (await self._runtime.engine()).bulk
+        return await bulk.jobs(command, names, by=by, note=note, on_item=on_item or _ignore)
 
     async def executions(
         self,
         command: str,
-        executions: Iterable[Execution | str] | None = None,
+        executions: Iterable[Execution | str],
         *,
         by: str = "system",
         note: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
         on_item: OnItem | None = None,
-        **filters: Unpack[ExecutionFilters],
     ) -> BulkResult:
-        """`cancel` or `retry` these executions, or all that the filters find (job, status, tenant, trace_id, parent_id,
-        trigger, since, until), newest first; `after`, `limit` and `on_item` as for jobs."""
-        given: Mapping[str, Any] = filters
-        _refuse_both(executions, given)
-        wanted = None if executions is not None else execution_filters(given)
-        chosen = None if executions is None else [id_of(each) for each in executions]
-        bulk, call = (await self._runtime.engine()).bulk, on_item or _ignore
+        """`cancel` or `retry` these executions, as for jobs."""
+        bulk = (await self._runtime.engine()).bulk
+        return await bulk.executions(command, _ids(executions) or (), by=by, note=note, on_item=on_item or _ignore)
 
-        async def batch(after: str | None, most: int) -> BulkResult:
-            return await bulk.executions(
-                command, chosen, wanted, by=by, note=note, after=after, limit=most, on_item=call
-            )
 
-        return await _in_batches(command, batch, after, limit)
+def _ids(ids: Iterable[Execution | str] | None) -> Iterable[str] | None:
+    return ids if ids is None or isinstance(ids, str) else [id_of(each) for each in ids]
 
 
 def _ignore(item: BulkItem) -> None:
     pass
-
-
-def _refuse_both(chosen: object, filters: Mapping[str, Any]) -> None:
-    if chosen is not None and filters:
-        raise InvalidValue("filter", sorted(filters), "no filter beside names or ids", "Give one or the other")
-
-
-async def _in_batches(
-    command: str, batch: Callable[[str | None, int], Awaitable[BulkResult]], after: str | None, limit: int | None
-) -> BulkResult:
-    """Batch after batch, until all are handled or `limit` is reached. If the store fails, the error carries the results
-    of every batch before it."""
-    left = None if limit is None else whole("limit", limit, 1, 10_000_000)
-    items: list[BulkItem] = []
-    while True:
-        try:
-            result = await batch(after, MOST if left is None else min(MOST, left))
-        except BulkInterrupted as error:
-            last = error.result
-            so_far = BulkResult(command=last.command, items=[*items, *last.items], next=last.next)
-            raise BulkInterrupted(so_far, error.error, error.rest) from error
-        except (StoreError, OSError) as error:
-            if not items:
-                raise
-            so_far = BulkResult(command=command, items=items, next=after)
-            raise BulkInterrupted(so_far, error) from error
-        items += result.items
-        after = result.next
-        left = None if left is None else left - len(result.items)
-        if after is None or left == 0:
-            return BulkResult(command=result.command, items=items, next=after)

@@ -66,6 +66,19 @@ class Origin:
         return f"{place}:{name}" if place and name else None
 
 
+def application_name(import_path: str | None) -> str:
+    """What an application is called that has no name of its own: by its module, or by the script that was started.
+
+    >>> application_name("shop.jobs:app")
+    'shop.jobs'
+    """
+    place = (import_path or "").rpartition(":")[0] or sys.argv[0]
+    if not place.endswith(".py") and os.sep not in place:
+        return place or "python"
+    folder, name = os.path.split(os.path.splitext(place)[0])
+    return os.path.basename(folder) if name == "__main__" else name
+
+
 def check_importable(origin: Origin, given: str | None, *, final: bool) -> None:
     """Refuse handlers in processes of their own for an application that a child process could not import.
 

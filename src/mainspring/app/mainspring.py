@@ -14,12 +14,17 @@ from ..config.settings import SettingsOptions
 from ..core.declaring.context import JobContext
 from ..core.declaring.options import JobOptions
 from ..core.declaring.registrar import Registrar
+from ..core.filters.arguments import FiltersBesideJob, JobFilters
+from ..core.filters.jobs import job_filter
 from ..core.locks import Lock
 from ..core.monitoring.why import Reason
 from ..core.ports import Clock, Store
+from ..core.queries.changes import DEFAULT_SINCE, RecordedChange
+from ..core.rules.edited_params import read_edit
 from ..core.views.events import Observer
 from ..core.views.execution import Execution, executions_of, row_of
 from ..core.views.job import JobView
+from ..core.views.page import Page
 from ..core.views.records import (
     AuditRecord,
     Backfill,
@@ -34,6 +39,7 @@ from ..model.backfill import Windows
 from ..model.triggers import Trigger
 from ..model.values.reading import identifier
 from .bulk import AppBulk
+from .errors import AppErrors
 from .handles import BoundCall, EnqueueOptions, JobDecorator
 from .import_path import Origin
 from .monitoring import AppMonitoring
@@ -47,6 +53,7 @@ from .namespaces import (
     AppTokens,
     BackfillOptions,
 )
+from .queues import AppHandlers, AppQueues
 from .runtime import Runtime
 from .webhooks import AppWebhooks
 
@@ -113,13 +120,19 @@ class Mainspring:
         self.backfills = AppBackfills(runtime)
         """Steers backfills: `app.backfills.pause(id)`."""
         self.bulk = AppBulk(runtime)
-        """Commands for many jobs or executions: `app.bulk.jobs("pause", queue="mail")`."""
+        """Commands for many jobs or executions: `app.bulk.start("pause", "jobs", filter={"queue": "mail"})`."""
         self.calendars = AppCalendars(runtime)
         """Named calendars: `app.calendars.declare("holidays", ["12-25"])`."""
+        self.handlers = AppHandlers(runtime)
+        """Handlers of all processes: `app.handlers.pause("send")`."""
         self.locks = AppLocks(runtime)
         """Locks as an administrator sees them: `app.locks.all()`, `app.locks.release(name)`."""
         self.monitoring = AppMonitoring(runtime)
         """Metrics, alert rules, missed runs: `app.monitoring.late()`."""
+        self.errors = AppErrors(runtime)
+        """Error groups: `app.errors.all()`, `app.errors.mute("5f0c8a3b9d21")`."""
+        self.queues = AppQueues(runtime)
+        """Queues: `app.queues.pause("mail")`, `app.queues.limit("mail", concurrency=5)`."""
         self.templates = AppTemplates(runtime)
         """Templates of jobs: `app.templates.apply("crawl-site", "crawl-news")`."""
         self.tenants = AppTenants(runtime)
@@ -355,12 +368,30 @@ class Mainspring:
         return await (await self._runtime.engine()).steering.reactivate(name, by=by)
 
     @overload
-    async def retry(self, ref: Execution[R], *, by: str = "system") -> Execution[R]: ...
+    async def retry(
+        self,
+        ref: Execution[R],
+        *,
+        params: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        by: str = "system",
+    ) -> Execution[R]: ...
     @overload
-    async def retry(self, ref: str, *, by: str = "system") -> Execution: ...
-    async def retry(self, ref: str | Execution, *, by: str = "system") -> Execution:
-        """Run a failed execution, or a job's last one, again as a new execution."""
-        return Execution(await (await self._runtime.engine()).steering.retry(ref, by=by))
+    async def retry(
+        self, ref: str, *, params: Mapping[str, Any] | None = None, remove: Iterable[str] = (), by: str = "system"
+    ) -> Execution: ...
+    async def retry(
+        self,
+        ref: str | Execution,
+        *,
+        params: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        by: str = "system",
+    ) -> Execution:
+        """Run a failed execution, or a job's last one, again as a new execution. `params` changes single parameters,
+        `remove` leaves some out; the others stay. `edited` of the new execution says what changed."""
+        edit = read_edit(params, remove)
+        return Execution(await (await self._runtime.engine()).steering.retry(ref, by=by, edit=edit))
 
     async def update_job(
         self, name: str, *, by: str = "system", seen: str | None = None, **changes: Unpack[JobOptions]
@@ -391,13 +422,29 @@ class Mainspring:
         return await (await self._runtime.engine()).steering.restore_occurrence(name, at, by=by)
 
     # --- reading ------------------------------------------------------------------------------------------
-    async def jobs(self) -> list[JobView]:
-        """Every job, by name."""
-        return await (await self._runtime.engine()).queries.jobs()
+    async def jobs(
+        self,
+        *,
+        sort: str = "name",
+        limit: int | None = None,
+        offset: int = 0,
+        after: str | None = None,
+        system: bool = False,
+        **filters: Unpack[JobFilters],
+    ) -> Page[JobView]:
+        """Jobs that match every filter given, all of them unless there is a `limit`. `sort` names a field, such as
+        `next_run_at`, with a `-` before it to reverse the order; `after` is the name to continue after.
+
+        Mainspring's own jobs are left out unless `system` is true.
+        """
+        given: Mapping[str, Any] = filters
+        lists = (await self._runtime.engine()).job_lists
+        found = await lists.listed(job_filter(given, system=system), sort=sort, limit=limit, offset=offset, after=after)
+        return Page(found.jobs, next=found.after, total=found.total)
 
     async def job_view(self, name: str) -> JobView:
         """One job: its options, state, next run and last executions; `JobNotFound` if there is none of this name."""
-        return await (await self._runtime.engine()).queries.job(name)
+        return await (await self._runtime.engine()).queries.shown(name)
 
     async def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
         """The data windows of a job inside [begin, end), and whether each is done, failed, missing or running. Without
@@ -416,35 +463,23 @@ class Mainspring:
         self,
         job: str | None = None,
         *,
-        status: str | Iterable[str] | None = None,
-        running: bool | None = None,
-        tenant: str | None = None,
-        trace_id: str | None = None,
-        parent_id: str | None = None,
-        trigger: str | None = None,
-        since: Any = None,
-        until: Any = None,
         limit: int = 50,
         offset: int = 0,
         before: str | None = None,
-    ) -> list[Execution]:
+        system: bool = False,
+        **filters: Unpack[FiltersBesideJob],
+    ) -> Page[Execution]:
         """Executions that match every filter given, live and finished, newest first. `before` is the id to continue
-        after, for the next page."""
-        rows = await (await self._runtime.engine()).queries.executions(
-            job,
-            status=status,
-            running=running,
-            tenant=tenant,
-            trace_id=trace_id,
-            parent_id=parent_id,
-            trigger=trigger,
-            since=since,
-            until=until,
-            limit=limit,
-            offset=offset,
-            before=before,
-        )
-        return executions_of(rows)
+        after: the `next` of the page before. A page that is short because few of the newest 10,000 executions match
+        has `searched_until`.
+
+        Executions of Mainspring's own jobs are left out unless `system` is true or `job` names one.
+        """
+        given: Mapping[str, Any] = {"job": job, **filters}
+        lists = (await self._runtime.engine()).queries.execution_lists
+        wanted = await lists.filter(given, system=system)
+        found = await lists.page(wanted, limit=limit, offset=offset, cursor=before)
+        return Page(executions_of(found.rows), next=found.next, searched_until=found.searched_until)
 
     async def get(self, execution_id: str) -> Execution:
         """One execution; `ExecutionNotFound` if there is none of this id."""
@@ -478,6 +513,21 @@ class Mainspring:
     async def workers(self) -> list[WorkerView]:
         """Every process that runs roles, with its host, roles, queues and last heartbeat."""
         return [worker_view(info) for info in await (await self._runtime.engine()).queries.workers()]
+
+    async def drain_worker(self, id: str, *, note: str | None = None, by: str = "system") -> str:
+        """That process takes no more work and finishes what it runs. The beginning of its id is enough."""
+        return await (await self._runtime.engine()).controls.drain(id, by=by, note=note)
+
+    async def undrain_worker(self, id: str, *, by: str = "system") -> str:
+        """That process takes work again."""
+        return await (await self._runtime.engine()).controls.undrain(id, by=by)
+
+    async def changes(
+        self, since: Any = DEFAULT_SINCE, *, until: Any = None, job: str | None = None, limit: int = 100
+    ) -> list[RecordedChange]:
+        """What changed, newest first: deploys, processes that started and stopped, jobs that a deploy created or
+        changed, and what people did. `since` and `until` are instants, or durations before now such as "2h"."""
+        return await (await self._runtime.engine()).changes.newest(since, until=until, job=job, limit=limit)
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[AuditRecord]:
         """Who did what by command, newest first; with `target`, only to that job or execution."""

@@ -1,13 +1,17 @@
-"""`app.monitoring`: metrics, alert rules, missed runs, and jobs that no running process can run."""
+"""`app.monitoring`: metrics, alert rules, missed runs, activity, and jobs that no running process can run."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Literal
 
+from ..core.monitoring.activity import ActivitySeries
 from ..core.monitoring.missed_runs import MissedRuns, missed_filter
 from ..core.monitoring.watchdog import LateJob
-from ..model.values.reading import choice, duration
+from ..core.queries.execution_lists import MAX_PAGE
+from ..core.rules.activity import Span
+from ..core.rules.problems import ProblemList
+from ..model.values.reading import choice, duration, whole
 from ..observe.metrics.alert_rules import SLACK, RecentDurations, rule_groups, rules_file
 from ..observe.metrics.grafana import dashboard
 from .parts import Parts
@@ -26,6 +30,11 @@ class AppMonitoring:
         """What `/metrics` answers, in the text format of Prometheus."""
         return await self._runtime.metrics_page()
 
+    async def problems(self) -> ProblemList:
+        """What needs attention, the most urgent first: new errors, late jobs, queues that back up, stuck runs, silent
+        workers and the like, at most 50, and how many others there are. At most a few seconds old."""
+        return await (await self._runtime.engine()).problems.all()
+
     async def late(self) -> list[LateJob]:
         """The jobs whose time and grace are over although no scheduler ran them.
 
@@ -42,6 +51,14 @@ class AppMonitoring:
         wanted = missed_filter(job, reason, since, until)
         return await (await self._runtime.engine()).watch.ledger.all(wanted)
 
+    async def activity(self, span: Span = "24h") -> ActivitySeries:
+        """How many executions ended in which way, and how late scheduled runs began: over the last hour by minute
+        ("1h"), the last 24 hours by quarter of an hour ("24h") or the last 7 days by hour ("7d").
+
+        Numbers come up to fifteen seconds late, and a process that crashes loses those of its last ten seconds.
+        """
+        return await (await self._runtime.engine()).activity.series(span)
+
     async def waiting_for_code(self) -> dict[str, int]:
         """The jobs whose handler no running process has, and how many of their executions wait for it."""
         return await (await self._runtime.engine()).queries.waiting_for_code()
@@ -57,6 +74,13 @@ class AppMonitoring:
         if form == "json":
             return json.dumps(rule_groups(jobs, reading.at, seconds), indent=2) + "\n"
         return rules_file(jobs, reading.at, seconds)
+
+    async def left_out(self, limit: int = 20) -> tuple[int, list[str]]:
+        """How many jobs have neither metrics nor alert rules, because there are more jobs than the setting
+        `metrics_jobs`, and the names of some of them."""
+        readings = (await self._runtime.engine()).readings
+        count = (await readings.read()).left_out
+        return count, await readings.names_left_out(whole("limit", limit, 1, MAX_PAGE)) if count else []
 
     async def grafana_dashboard(self) -> str:
         """A Grafana dashboard over the jobs that have metrics, as JSON."""

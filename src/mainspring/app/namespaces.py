@@ -12,6 +12,7 @@ from ..core.commands.tenant_retries import TenantRun
 from ..core.declaring.options import JobOptions
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import suggested_ttl
+from ..core.monitoring.busy_tenants import TenantOrder, TenantView
 from ..core.queries.queries import id_of
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
@@ -158,10 +159,15 @@ class AppBackfills:
 
 
 class AppTenants:
-    """The tenants of an execution that ran for many of them."""
+    """The busiest tenants, and the tenants of an execution that ran for many of them."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+
+    async def busiest(self, sort: TenantOrder = "waiting", limit: int = 20) -> list[TenantView]:
+        """The tenants for which the most executions wait; or run, or failed in the last 24 hours (attempts). Among the
+        1,000 with the most that wait or run, and all that failed."""
+        return await (await self._runtime.engine()).busy_tenants.find(sort, limit)
 
     async def runs(
         self,

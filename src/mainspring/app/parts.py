@@ -20,6 +20,9 @@ from ..core.access.login_failures import LoginFailures
 from ..core.auditing import audit_record
 from ..core.backfills.commands import Backfills
 from ..core.backfills.windows import WindowQueries
+from ..core.bulk.actions import Actions
+from ..core.bulk.commands import BulkActions
+from ..core.bulk.driver import BulkDriver
 from ..core.commands.bulk import Bulk
 from ..core.commands.enqueue import Enqueuer
 from ..core.commands.hooks import Hooks
@@ -30,19 +33,29 @@ from ..core.commands.steering import Steering
 from ..core.commands.templates import Templates
 from ..core.commands.tenant_retries import TenantRuns
 from ..core.commands.trigger import ManualRuns
+from ..core.controls.commands import Controls
 from ..core.declaring.registry import Registry
+from ..core.deploys.processes import Processes
+from ..core.engine.activity import ActivityCounts, ActivityRecorder
 from ..core.engine.heartbeat import HeartbeatThread, Leases
 from ..core.engine.inline import LateRecords, Tracker
 from ..core.engine.node import Node, NodeSettings
+from ..core.errors.commands import ErrorGroups
+from ..core.forecast.timeline import Timelines
 from ..core.jobs.calendars import Calendars
 from ..core.jobs.job_cache import JobCache
 from ..core.locks import Locks
 from ..core.loops import Emit
+from ..core.monitoring.activity import Activity
+from ..core.monitoring.busy_tenants import BusyTenants
 from ..core.monitoring.metrics import Readings
+from ..core.monitoring.problems import Here, Problems
+from ..core.monitoring.queues import Queues
 from ..core.monitoring.totals import Overview
 from ..core.monitoring.watchdog import Watchdog
 from ..core.ports import Clock, Store
 from ..core.queries.audit_lists import AuditLists
+from ..core.queries.changes import Changes
 from ..core.queries.job_lists import JobLists
 from ..core.queries.queries import Queries
 from ..core.store_clock import StoreClock
@@ -66,6 +79,8 @@ if TYPE_CHECKING:
     from ..server.serving import HttpServer
 
 OPEN_PATIENCE = 5.0
+LAST_COUNTS = 1.0
+"""Seconds that the last counts of activity may take."""
 
 
 class Parts:
@@ -78,6 +93,7 @@ class Parts:
         settings: Settings,
         clock: Clock,
         emit: Emit,
+        counts: ActivityCounts,
         tracer_provider: Any = None,
     ) -> None:
         self.wakeups = make_wakeups(settings)
@@ -99,12 +115,18 @@ class Parts:
         self.steering = Steering(
             store, self.manual_runs, self.job_cache, self.queries, self.chance, emit, events=self.subscriptions
         )
+        self.controls = Controls(store, self.queries, self.chance)
+        self.controls.on_change = self._controls_changed
+        self.queues = Queues(store, self.queries, self.time)
         self.tenants = TenantRuns(store, self.manual_runs, self.queries)
         self.windows = WindowQueries(store, self.job_cache, self.calendars)
         self.backfills = Backfills(store, self.enqueuer, self.job_cache, self.windows, self.chance, emit)
         self.locks = Locks(make_locks(settings, store), store, self.time, emit, lock_owner(), self._release_record)
         self.job_lists = JobLists(store, self.queries)
+        self.timelines = Timelines(self.queries, self.job_lists, self.calendars, self.time)
         self.audit_lists = AuditLists(store)
+        self.changes = Changes(store)
+        self.processes = Processes(store)
         self.tokens = Tokens(store, self.chance)
         self.login_failures = LoginFailures(store)
         self.overview = Overview(store, self.queries, self.time, settings.poll_interval)
@@ -122,6 +144,11 @@ class Parts:
         )
         self.templates = Templates(store, self.chance, self.creation)
         self.hooks = Hooks(store, self.time, self.chance, self.creation, self.job_cache, self.manual_runs)
+        self.errors = ErrorGroups(store, self.chance)
+        self.activity = Activity(store, self.time)
+        counts.restart(self.time)
+        self.activity_recorder = ActivityRecorder(store, counts, self.time, self.chance, emit)
+        self.busy_tenants = BusyTenants(store, self.errors, self.time)
         self.imports = Imports(store, self.creation, self.steering, self.job_cache, self.chance, settings.timezone)
         self.webhooks = Webhooks(
             store,
@@ -132,9 +159,13 @@ class Parts:
             emit,
             mails=settings.smtp_url is not None,
         )
-        self.bulk = Bulk(self.steering, self.queries, self.job_lists)
+        self.bulk = Bulk(self.steering)
+        actions = Actions(store, self.steering, self.manual_runs, self.errors, self.chance, emit)
+        driver = BulkDriver(store, actions, self.job_lists, self.chance, emit)
+        self.bulk_actions = BulkActions(store, driver, actions, self.queries, self.job_lists, self.chance, emit)
         self.readings = Readings(store, self.calendars, self.time, settings.metrics_jobs)
         self.watch = Watchdog(store, self.queries, self.calendars, self.time, emit)
+        self.problems = Problems(store, self.queues, self.errors, self.calendars, self.time, self._here)
         self.metrics: MetricsServer | None = None
         self.node: Node | None = None
         self.memory: asyncio.Task[None] | None = None
@@ -241,6 +272,9 @@ class Parts:
         store = {"store": bool(getattr(self.store, "hears", True))}
         return store if self.wakeups is None else store | {"redis": self.wakeups.hears}
 
+    def _here(self) -> Here:
+        return Here(self.node, self.channels())
+
     async def stop_inline(self) -> None:
         heart, self.inline = self.inline, None
         if heart is not None:
@@ -256,12 +290,24 @@ class Parts:
             with suppress(StoreUnavailable):
                 await check()
 
+    async def add_activity(self) -> None:
+        """What this process has counted since its node stopped, or at all if it had none. A store that is away does not
+        hold up the end."""
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LAST_COUNTS):
+                await self.activity_recorder.flush()
+
     async def close_links(self) -> None:
         """Close the connections to anything but the store."""
         if self.wakeups is not None:
             await self.wakeups.close()
         if self.locks.backend is not self.store:
             await self.locks.backend.close()
+
+    def _controls_changed(self) -> None:
+        self.queues.cache.forget()
+        if self.node is not None:
+            self.node.wake_controls()
 
     def _release_record(self, target: str, by: str) -> Audit:
         return audit_record(self.chance, "release", target, by, self.time.now())
@@ -283,9 +329,10 @@ class Declarations:
         return self._made[2]
 
 
-def node_settings(settings: Settings) -> NodeSettings:
+def node_settings(settings: Settings, application: str) -> NodeSettings:
     fields = {name: getattr(settings, name) for name in NodeSettings.__struct_fields__ if name in SETTINGS}
     identity = {"username": settings.username, "channel": settings.channel}
+    fields["application"] = application
     return NodeSettings(**fields, sweep_interval=settings.fold_interval, identity=identity, version=VERSION)
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.load import load
 from ..core.access.api_tokens import Token
 from ..core.declaring.registry import Registry, module_names
+from ..core.engine.activity import ActivityCounts
 from ..core.engine.inline import PATIENCE, LateRecords, TrackedWork, Tracker
 from ..core.engine.node import Node
 from ..core.ports import Clock, ProcessPool, Store
@@ -42,7 +43,7 @@ from .adapters import (
     provider_of,
     resources_of,
 )
-from .import_path import Origin, check_importable, refuse_while_loading
+from .import_path import Origin, application_name, check_importable, refuse_while_loading
 from .memory import give_back_memory
 from .parts import Declarations, Parts, node_settings
 from .process import cannot_start, new_event_loop, run_to_end, serve
@@ -86,7 +87,8 @@ class Runtime:
         self._made: Mapping[str, Any] = {}
         self._cleanup = AsyncExitStack()
         self.logger, self.tracer_provider = logger_of(logger), provider_of(tracer_provider)
-        self.emit = Dispatcher(LogLines(logger), *observers_of(observers))
+        self.activity_counts = ActivityCounts(self.clock)
+        self.emit = Dispatcher(LogLines(logger), self.activity_counts, *observers_of(observers))
         self.late_records = LateRecords(self._write_late, self.emit)
         self.parts: Parts | None = None
         self._modules = module_names(jobs)
@@ -108,6 +110,11 @@ class Runtime:
     def import_path(self) -> str | None:
         """`MODULE:APP` of this application, for a child process that imports it; None if no name leads to it."""
         return self.settings.import_path or self.origin.import_path
+
+    @property
+    def application(self) -> str:
+        """The name by which other applications on the same database know this one."""
+        return self.settings.application or application_name(self.import_path)
 
     def _check_importable(self, final: bool) -> None:
         check_importable(self.origin, self.settings.import_path, final=final)
@@ -140,7 +147,13 @@ class Runtime:
         parts = self.parts
         if parts is None or not parts.here:
             parts = self.parts = Parts(
-                self._make_store(), self.registry, self.settings, self.clock, self.emit, self.tracer_provider
+                self._make_store(),
+                self.registry,
+                self.settings,
+                self.clock,
+                self.emit,
+                self.activity_counts,
+                self.tracer_provider,
             )
         if not parts.opened or (declare and parts.declared != self.registry.revision):
             async with parts.short_turn() if in_transaction else parts.turn():
@@ -195,6 +208,7 @@ class Runtime:
             return
         await parts.stop_inline()
         if parts.opened:
+            await parts.add_activity()
             await parts.close_links()
             if self.given_store is None:
                 await parts.store.close()
@@ -262,7 +276,7 @@ class Runtime:
         node = Node(
             parts.store,
             self.registry,
-            node_settings(self.settings),
+            node_settings(self.settings, self.application),
             parts.time,
             parts.chance,
             self.emit,
@@ -271,8 +285,11 @@ class Runtime:
             tracing=parts.tracing,
             logger=self.logger,
             webhooks=parts.node_webhooks(self.settings, self.emit),
+            bulk=parts.bulk_actions.driver,
             processes=partial(self._processes, parts.time),
             isolates=any(spec.isolation == "process" for _, spec in declared),
+            code={name: self.registry.code_of(spec) for name, spec in declared},
+            activity=parts.activity_recorder,
         )
         await node.start()
         return node
@@ -341,7 +358,7 @@ class Runtime:
         parts, counts = await self.engine(), self._counts
         reading = await parts.readings.read()
         counts.know([each.job.name for each in reading.jobs])
-        return page(reading, counts, VERSION, parts.channels())
+        return page(reading, counts, VERSION, parts.channels(), await parts.queues.series())
 
     @cached_property
     def _counts(self) -> ProcessCounts:

@@ -16,10 +16,13 @@ from .sync_methods import (
     SyncBackfills,
     SyncBulk,
     SyncCalendars,
+    SyncErrors,
+    SyncHandlers,
     SyncHooks,
     SyncLocks,
     SyncMethods,
     SyncMonitoring,
+    SyncQueues,
     SyncTemplates,
     SyncTenants,
     SyncTokens,
@@ -45,8 +48,11 @@ class SyncMainspring(SyncMethods):
         self.backfills = SyncBackfills(app.backfills, self._caller)
         self.bulk = SyncBulk(app.bulk, self._caller)
         self.calendars = SyncCalendars(app.calendars, self._caller)
+        self.handlers = SyncHandlers(app.handlers, self._caller)
         self.locks = SyncLocks(app.locks, self._caller)
         self.monitoring = SyncMonitoring(app.monitoring, self._caller)
+        self.errors = SyncErrors(app.errors, self._caller)
+        self.queues = SyncQueues(app.queues, self._caller)
         self.templates = SyncTemplates(app.templates, self._caller)
         self.tenants = SyncTenants(app.tenants, self._caller)
         self.hooks = SyncHooks(app.hooks, self._caller)

@@ -14,20 +14,32 @@ from ..core.commands.hooks import HookView, HookWithSecret
 from ..core.commands.templates import Template
 from ..core.commands.tenant_retries import TenantRun
 from ..core.declaring.options import JobOptions
+from ..core.errors.commands import ErrorGroupView, ErrorOrder
+from ..core.filters.arguments import FiltersBesideJob, JobFilters
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import Lock
+from ..core.monitoring.activity import ActivitySeries
+from ..core.monitoring.busy_tenants import TenantOrder, TenantView
 from ..core.monitoring.missed_runs import MissedRuns
+from ..core.monitoring.queues import MOST_PROCESSES
 from ..core.monitoring.watchdog import LateJob
 from ..core.monitoring.why import Reason
+from ..core.queries.changes import DEFAULT_SINCE, RecordedChange
+from ..core.rules.activity import Span
+from ..core.rules.problems import ProblemList
 from ..core.views.execution import Execution
 from ..core.views.job import JobView
-from ..core.views.records import AuditRecord, Backfill, LockPage, LockView, LogEntry, WorkerView
+from ..core.views.page import Page
+from ..core.views.queues import HandlerView, QueueView, ScaleView
+from ..core.views.records import AuditRecord, Backfill, BulkAction, LockPage, LockView, LogEntry, WorkerView
 from ..core.views.webhooks import NewWebhook, WebhookView
 from ..model.backfill import Windows
+from ..model.bulk import BulkPreview
 from ..model.values.webhook_signatures import Style
 from ..observe.metrics.alert_rules import SLACK
 from .blocking import Caller
-from .bulk import AppBulk, ExecutionFilters, JobFilters, OnItem
+from .bulk import AppBulk, BulkItems, OnItem
+from .errors import AppErrors
 from .mainspring import Mainspring, R
 from .monitoring import AppMonitoring
 from .namespaces import (
@@ -40,6 +52,7 @@ from .namespaces import (
     AppTokens,
     BackfillOptions,
 )
+from .queues import AppHandlers, AppQueues
 from .webhooks import AppWebhooks, WebhookChanges, WebhookFields
 
 
@@ -124,14 +137,31 @@ class SyncMethods:
         return self._caller.call(self._target.reactivate(name, by=by))
 
     @overload
-    def retry(self, ref: Execution[R], *, by: str = "system") -> Execution[R]: ...
+    def retry(
+        self,
+        ref: Execution[R],
+        *,
+        params: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        by: str = "system",
+    ) -> Execution[R]: ...
 
     @overload
-    def retry(self, ref: str, *, by: str = "system") -> Execution: ...
+    def retry(
+        self, ref: str, *, params: Mapping[str, Any] | None = None, remove: Iterable[str] = (), by: str = "system"
+    ) -> Execution: ...
 
-    def retry(self, ref: str | Execution, *, by: str = "system") -> Execution:
-        """Run a failed execution, or a job's last one, again as a new execution."""
-        return self._caller.call(self._target.retry(ref, by=by))
+    def retry(
+        self,
+        ref: str | Execution,
+        *,
+        params: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        by: str = "system",
+    ) -> Execution:
+        """Run a failed execution, or a job's last one, again as a new execution. `params` changes single parameters,
+        `remove` leaves some out; the others stay. `edited` of the new execution says what changed."""
+        return self._caller.call(self._target.retry(ref, params=params, remove=remove, by=by))
 
     def update_job(
         self, name: str, *, by: str = "system", seen: str | None = None, **changes: Unpack[JobOptions]
@@ -160,9 +190,24 @@ class SyncMethods:
         """Take back a skip or a move."""
         return self._caller.call(self._target.restore_occurrence(name, at, by=by))
 
-    def jobs(self) -> list[JobView]:
-        """Every job, by name."""
-        return self._caller.call(self._target.jobs())
+    def jobs(
+        self,
+        *,
+        sort: str = "name",
+        limit: int | None = None,
+        offset: int = 0,
+        after: str | None = None,
+        system: bool = False,
+        **filters: Unpack[JobFilters],
+    ) -> Page[JobView]:
+        """Jobs that match every filter given, all of them unless there is a `limit`. `sort` names a field, such as
+        `next_run_at`, with a `-` before it to reverse the order; `after` is the name to continue after.
+
+        Mainspring's own jobs are left out unless `system` is true.
+        """
+        return self._caller.call(
+            self._target.jobs(sort=sort, limit=limit, offset=offset, after=after, system=system, **filters)
+        )
 
     def job_view(self, name: str) -> JobView:
         """One job: its options, state, next run and last executions; `JobNotFound` if there is none of this name."""
@@ -185,35 +230,20 @@ class SyncMethods:
         self,
         job: str | None = None,
         *,
-        status: str | Iterable[str] | None = None,
-        running: bool | None = None,
-        tenant: str | None = None,
-        trace_id: str | None = None,
-        parent_id: str | None = None,
-        trigger: str | None = None,
-        since: Any = None,
-        until: Any = None,
         limit: int = 50,
         offset: int = 0,
         before: str | None = None,
-    ) -> list[Execution]:
+        system: bool = False,
+        **filters: Unpack[FiltersBesideJob],
+    ) -> Page[Execution]:
         """Executions that match every filter given, live and finished, newest first. `before` is the id to continue
-        after, for the next page."""
+        after: the `next` of the page before. A page that is short because few of the newest 10,000 executions match
+        has `searched_until`.
+
+        Executions of Mainspring's own jobs are left out unless `system` is true or `job` names one.
+        """
         return self._caller.call(
-            self._target.executions(
-                job,
-                status=status,
-                running=running,
-                tenant=tenant,
-                trace_id=trace_id,
-                parent_id=parent_id,
-                trigger=trigger,
-                since=since,
-                until=until,
-                limit=limit,
-                offset=offset,
-                before=before,
-            )
+            self._target.executions(job, limit=limit, offset=offset, before=before, system=system, **filters)
         )
 
     def get(self, execution_id: str) -> Execution:
@@ -245,6 +275,21 @@ class SyncMethods:
     def workers(self) -> list[WorkerView]:
         """Every process that runs roles, with its host, roles, queues and last heartbeat."""
         return self._caller.call(self._target.workers())
+
+    def drain_worker(self, id: str, *, note: str | None = None, by: str = "system") -> str:
+        """That process takes no more work and finishes what it runs. The beginning of its id is enough."""
+        return self._caller.call(self._target.drain_worker(id, note=note, by=by))
+
+    def undrain_worker(self, id: str, *, by: str = "system") -> str:
+        """That process takes work again."""
+        return self._caller.call(self._target.undrain_worker(id, by=by))
+
+    def changes(
+        self, since: Any = DEFAULT_SINCE, *, until: Any = None, job: str | None = None, limit: int = 100
+    ) -> list[RecordedChange]:
+        """What changed, newest first: deploys, processes that started and stopped, jobs that a deploy created or
+        changed, and what people did. `since` and `until` are instants, or durations before now such as "2h"."""
+        return self._caller.call(self._target.changes(since, until=until, job=job, limit=limit))
 
     def audits(self, target: str | None = None, limit: int = 100) -> list[AuditRecord]:
         """Who did what by command, newest first; with `target`, only to that job or execution."""
@@ -393,6 +438,11 @@ class SyncTenants:
     def __init__(self, target: AppTenants, caller: Caller) -> None:
         self._target, self._caller = target, caller
 
+    def busiest(self, sort: TenantOrder = "waiting", limit: int = 20) -> list[TenantView]:
+        """The tenants for which the most executions wait; or run, or failed in the last 24 hours (attempts). Among the
+        1,000 with the most that wait or run, and all that failed."""
+        return self._caller.call(self._target.busiest(sort, limit))
+
     def runs(
         self,
         execution: Execution | str,
@@ -477,47 +527,147 @@ class SyncBulk:
     def __init__(self, target: AppBulk, caller: Caller) -> None:
         self._target, self._caller = target, caller
 
+    def start(
+        self,
+        action: str,
+        target: str = "executions",
+        ids: Iterable[Execution | str] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+        pace: float | str | None = None,
+        probe: int = 0,
+        note: str | None = None,
+        by: str = "system",
+    ) -> BulkAction:
+        """Begin a bulk action on these items, or on all that the filter finds now.
+
+        On executions: `retry`, `cancel`, `edit` (with `params` and `remove`, as in `app.retry`; executions that wait
+        are replaced) and `delete` (of what has ended; statistics stay). On jobs: `pause`, `resume`, `cancel`, `retry`
+        and `delete`. On error groups: `mute` and `unmute`. `pace` is the most items per second, such as
+        100 or "100/s". With `probe=5`, five executions run first, and the rest only if all five complete.
+        """
+        return self._caller.call(
+            self._target.start(
+                action,
+                target,
+                ids,
+                filter=filter,
+                params=params,
+                remove=remove,
+                pace=pace,
+                probe=probe,
+                note=note,
+                by=by,
+            )
+        )
+
+    def preview(
+        self,
+        action: str,
+        target: str = "executions",
+        ids: Iterable[Execution | str] | None = None,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        remove: Iterable[str] = (),
+    ) -> BulkPreview:
+        """What `start` would do, without doing it: how many items there are, and what would become of ten of them."""
+        return self._caller.call(self._target.preview(action, target, ids, filter=filter, params=params, remove=remove))
+
+    def get(self, id: str) -> BulkAction:
+        """One bulk action with its progress; `BulkNotFound` if there is none of this id."""
+        return self._caller.call(self._target.get(id))
+
+    def recent(self, limit: int = 20) -> list[BulkAction]:
+        """Bulk actions that are not over, and the last ones that are, newest first."""
+        return self._caller.call(self._target.recent(limit))
+
+    def items(self, id: str, status: str | None = None, limit: int = 100, after: str | None = None) -> BulkItems:
+        """What became of its items: those `done`, `refused` or `skipped`, or all. Pass `next` as `after` for more."""
+        return self._caller.call(self._target.items(id, status, limit, after))
+
+    def wait(self, id: str, timeout: float | None = None) -> BulkAction:
+        """Wait until it is over; `TimeoutError` if it is not by then. Whoever waits helps to carry it out."""
+        return self._caller.call(self._target.wait(id, timeout))
+
+    def abort(self, id: str, *, by: str = "system", reason: str | None = None) -> BulkAction:
+        """Handle no more items; what was done stays."""
+        return self._caller.call(self._target.abort(id, by=by, reason=reason))
+
     def jobs(
         self,
         command: str,
-        names: Iterable[str] | None = None,
+        names: Iterable[str],
         *,
         by: str = "system",
         note: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
         on_item: OnItem | None = None,
-        **filters: Unpack[JobFilters],
     ) -> BulkResult:
-        """`pause`, `resume`, `cancel` or `retry` the named jobs, or all that the filters find (status, handler, queue,
-        origin, last_status, paused, orphaned, search). Each is handled or refused on its own.
+        """`pause`, `resume`, `cancel` or `retry` the named jobs, 1,000 at most, and return when that is done. Each is
+        handled or refused on its own.
 
-        `limit` stops after so many; pass the `next` of the result as `after` to continue. If the store fails midway,
-        `BulkInterrupted` carries what was done and where to continue. `on_item` is called with each result.
+        If the store fails midway, `BulkInterrupted` carries what was done and which are left. `on_item` is called with
+        each result.
         """
-        return self._caller.call(
-            self._target.jobs(command, names, by=by, note=note, after=after, limit=limit, on_item=on_item, **filters)
-        )
+        return self._caller.call(self._target.jobs(command, names, by=by, note=note, on_item=on_item))
 
     def executions(
         self,
         command: str,
-        executions: Iterable[Execution | str] | None = None,
+        executions: Iterable[Execution | str],
         *,
         by: str = "system",
         note: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
         on_item: OnItem | None = None,
-        **filters: Unpack[ExecutionFilters],
     ) -> BulkResult:
-        """`cancel` or `retry` these executions, or all that the filters find (job, status, tenant, trace_id, parent_id,
-        trigger, since, until), newest first; `after`, `limit` and `on_item` as for jobs."""
+        """`cancel` or `retry` these executions, as for jobs."""
+        return self._caller.call(self._target.executions(command, executions, by=by, note=note, on_item=on_item))
+
+
+class SyncErrors:
+    """The methods of `AppErrors`, blocking."""
+
+    def __init__(self, target: AppErrors, caller: Caller) -> None:
+        self._target, self._caller = target, caller
+
+    def all(
+        self,
+        *,
+        job: str | None = None,
+        tenant: str | None = None,
+        since: Any = None,
+        muted: bool | None = None,
+        sort: ErrorOrder = "last_seen",
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[ErrorGroupView]:
+        """The groups that occurred in this job, for this tenant or since this time, the last seen first; `sort` can
+        also be "count" or "first_seen". A running node counts failures within seconds."""
         return self._caller.call(
-            self._target.executions(
-                command, executions, by=by, note=note, after=after, limit=limit, on_item=on_item, **filters
-            )
+            self._target.all(job=job, tenant=tenant, since=since, muted=muted, sort=sort, limit=limit, offset=offset)
         )
+
+    def get(self, id: str) -> ErrorGroupView:
+        """One group with a sample traceback; `ErrorGroupNotFound` if there is none of this id."""
+        return self._caller.call(self._target.get(id))
+
+    def mute(self, id: str, *, note: str = "", until: Any = None, by: str = "system") -> ErrorGroupView:
+        """Fire no alerts for this group until the given time, or until the error changes: until it occurs in a job or
+        in a release that had not shown it."""
+        return self._caller.call(self._target.mute(id, note=note, until=until, by=by))
+
+    def unmute(self, id: str, *, by: str = "system") -> ErrorGroupView:
+        """Let this group fire alerts again."""
+        return self._caller.call(self._target.unmute(id, by=by))
+
+    def retry(
+        self, id: str, *, pace: float | str | None = None, probe: int = 0, note: str | None = None, by: str = "system"
+    ) -> BulkAction:
+        """Retry the executions that failed with this error, newest first, as a bulk action: see `app.bulk.start`. With
+        `probe=5`, five run first, and the rest only if all five complete."""
+        return self._caller.call(self._target.retry(id, pace=pace, probe=probe, note=note, by=by))
 
 
 class SyncMonitoring:
@@ -529,6 +679,11 @@ class SyncMonitoring:
     def metrics_page(self) -> bytes:
         """What `/metrics` answers, in the text format of Prometheus."""
         return self._caller.call(self._target.metrics_page())
+
+    def problems(self) -> ProblemList:
+        """What needs attention, the most urgent first: new errors, late jobs, queues that back up, stuck runs, silent
+        workers and the like, at most 50, and how many others there are. At most a few seconds old."""
+        return self._caller.call(self._target.problems())
 
     def late(self) -> list[LateJob]:
         """The jobs whose time and grace are over although no scheduler ran them.
@@ -545,6 +700,14 @@ class SyncMonitoring:
         scheduler_behind; `since` and `until` refer to the first missed run of a stretch."""
         return self._caller.call(self._target.missed_runs(job, reason=reason, since=since, until=until))
 
+    def activity(self, span: Span = "24h") -> ActivitySeries:
+        """How many executions ended in which way, and how late scheduled runs began: over the last hour by minute
+        ("1h"), the last 24 hours by quarter of an hour ("24h") or the last 7 days by hour ("7d").
+
+        Numbers come up to fifteen seconds late, and a process that crashes loses those of its last ten seconds.
+        """
+        return self._caller.call(self._target.activity(span))
+
     def waiting_for_code(self) -> dict[str, int]:
         """The jobs whose handler no running process has, and how many of their executions wait for it."""
         return self._caller.call(self._target.waiting_for_code())
@@ -554,9 +717,73 @@ class SyncMonitoring:
         runs of every job that has metrics. `slack` is how late a job may be before an alert fires."""
         return self._caller.call(self._target.alert_rules(slack, form=form))
 
+    def left_out(self, limit: int = 20) -> tuple[int, list[str]]:
+        """How many jobs have neither metrics nor alert rules, because there are more jobs than the setting
+        `metrics_jobs`, and the names of some of them."""
+        return self._caller.call(self._target.left_out(limit))
+
     def grafana_dashboard(self) -> str:
         """A Grafana dashboard over the jobs that have metrics, as JSON."""
         return self._caller.call(self._target.grafana_dashboard())
+
+
+class SyncHandlers:
+    """The methods of `AppHandlers`, blocking."""
+
+    def __init__(self, target: AppHandlers, caller: Caller) -> None:
+        self._target, self._caller = target, caller
+
+    def all(self) -> list[HandlerView]:
+        """Every handler that a running worker has, or that is paused."""
+        return self._caller.call(self._target.all())
+
+    def pause(
+        self, name: str, *, note: str | None = None, resume_at: Any = None, resume_after: Any = None, by: str = "system"
+    ) -> HandlerView:
+        """No process begins an execution of this handler until it is resumed, whatever its job or queue."""
+        return self._caller.call(
+            self._target.pause(name, note=note, resume_at=resume_at, resume_after=resume_after, by=by)
+        )
+
+    def resume(self, name: str, *, by: str = "system") -> HandlerView:
+        """End a pause."""
+        return self._caller.call(self._target.resume(name, by=by))
+
+
+class SyncQueues:
+    """The methods of `AppQueues`, blocking."""
+
+    def __init__(self, target: AppQueues, caller: Caller) -> None:
+        self._target, self._caller = target, caller
+
+    def all(self) -> list[QueueView]:
+        """Every queue that a job or a worker names, in which executions wait or run, or which has a control."""
+        return self._caller.call(self._target.all())
+
+    def get(self, name: str) -> QueueView:
+        """One queue. A queue that nobody has used is empty."""
+        return self._caller.call(self._target.get(name))
+
+    def pause(
+        self, name: str, *, note: str | None = None, resume_at: Any = None, resume_after: Any = None, by: str = "system"
+    ) -> QueueView:
+        """No process begins executions of this queue until it is resumed. Those that run finish."""
+        return self._caller.call(
+            self._target.pause(name, note=note, resume_at=resume_at, resume_after=resume_after, by=by)
+        )
+
+    def resume(self, name: str, *, by: str = "system") -> QueueView:
+        """End a pause."""
+        return self._caller.call(self._target.resume(name, by=by))
+
+    def limit(self, name: str, *, concurrency: int | None = None, rate: Any = None, by: str = "system") -> QueueView:
+        """Set the ceilings of this queue over all processes: at most `concurrency` executions run at once, and at most
+        `rate` begin (`"100/m"`). A ceiling that you leave out is removed. Running executions are not stopped."""
+        return self._caller.call(self._target.limit(name, concurrency=concurrency, rate=rate, by=by))
+
+    def scale(self, name: str | None = None, *, min: int = 0, max: int = MOST_PROCESSES) -> ScaleView:
+        """How many processes this queue needs, or all queues together, for an autoscaler."""
+        return self._caller.call(self._target.scale(name, min=min, max=max))
 
 
 class SyncWebhooks:
@@ -631,7 +858,7 @@ class SyncWebhooks:
         self, id: str, *, since: datetime | str | None = None, until: datetime | str | None = None, limit: int = 1000
     ) -> list[Execution]:
         """What never reached an endpoint and is not tried any more: of each message its newest delivery, which failed
-        for good or was cancelled. `app.bulk.executions("retry", ...)` sends it again under the same `webhook-id`."""
+        for good or was cancelled. `app.bulk.executions("retry", [...])` sends it again under the same `webhook-id`."""
         return self._caller.call(self._target.undelivered(id, since=since, until=until, limit=limit))
 
     def remove(self, id: str, *, seen: str | None = None, by: str = "system") -> None:

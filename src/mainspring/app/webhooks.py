@@ -103,7 +103,7 @@ class AppWebhooks:
         self, id: str, *, since: datetime | str | None = None, until: datetime | str | None = None, limit: int = 1_000
     ) -> list[Execution]:
         """What never reached an endpoint and is not tried any more: of each message its newest delivery, which failed
-        for good or was cancelled. `app.bulk.executions("retry", ...)` sends it again under the same `webhook-id`."""
+        for good or was cancelled. `app.bulk.executions("retry", [...])` sends it again under the same `webhook-id`."""
         most = whole("limit", limit, 1, 1_000)
         found = await (await self._runtime.engine()).webhooks.undelivered(id, since, until, most)
         return [Execution(row) for row in found]

@@ -1,67 +1,59 @@
-"""Commands on several jobs or executions at once: named one after another, or found with `--filter`."""
+"""Commands on several jobs or executions: named one after another, or all that filters such as `--queue` find."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import click
 
 from ..app.mainspring import Mainspring
 from ..core.commands.bulk import BulkInterrupted, BulkItem, BulkResult, OnItem
 from ..core.render.entities import bulk_json
-from ..model.errors import StoreError, shown
+from ..model.errors import StoreError
+from .bulk_actions import run_bulk_action
+from .filters import given
+from .parameters import find_execution
 from .screens.output import note
 from .screens.table import Column, print_table
-from .session import ClientSession
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_SWITCHES = {"true": True, "yes": True, "false": False, "no": False}
-
-
-def filter_option(fields: str) -> Callable[[Command], Command]:
-    """Adds `--filter FIELD=VALUE`, which the command gets as `filters`."""
-    return click.option("--filter", "filters", metavar="FIELD=VALUE", multiple=True, help=f"All that match: {fields}.")
-
-
-_GO_ON = "; after=ID continues after that one"
-JOB_FILTER = filter_option(f"status, handler, queue, origin, last_status, paused, orphaned or search{_GO_ON}")
-EXECUTION_FILTER = filter_option(f"job, status, tenant, trace_id, parent_id, trigger, since or until{_GO_ON}")
-
-
-def check_choice(names: Sequence[str], filters: Sequence[str], noun: str) -> None:
-    if bool(names) == bool(filters):
-        raise click.UsageError(f"which {noun}? name one or several, or give --filter FIELD=VALUE")
-
-
-def read_filters(pairs: Sequence[str]) -> dict[str, Any]:
-    """The fields of `--filter`; a status given several times means any of them.
-
-    >>> read_filters(["status=failed", "status=paused", "paused=no", "queue=web"])
-    {'status': ['failed', 'paused'], 'paused': False, 'queue': 'web'}
-    """
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name or not value:
-            raise click.BadParameter(f"{shown(pair)} is not FIELD=VALUE", param_hint="--filter")
-        if name == "status":
-            found.setdefault(name, []).append(value)
-        elif name in found:
-            raise click.BadParameter(f"{name} is given twice", param_hint="--filter")
-        else:
-            found[name] = _switch(pair, value) if name in ("paused", "orphaned") else value
-    return found
-
-
-def _switch(pair: str, value: str) -> bool:
-    if value.lower() not in _SWITCHES:
-        raise click.BadParameter(f"{shown(pair)} is neither true nor false", param_hint="--filter")
-    return _SWITCHES[value.lower()]
-
+from .session import ClientSession, operator
 
 Work = Callable[[Mainspring, OnItem], Awaitable[BulkResult]]
+
+
+def chosen_filter(names: Sequence[str], options: dict[str, Any], target: str) -> dict[str, Any] | None:
+    """The filters that were typed; None if the items are named instead."""
+    wanted = given(options)
+    if bool(wanted) == bool(names):
+        raise click.UsageError(f"which {target}? name one or several, or give filters such as --status and --queue")
+    return wanted or None
+
+
+def steer_many(
+    session: ClientSession,
+    command: str,
+    target: str,
+    names: Sequence[str],
+    options: dict[str, Any],
+    how: Mapping[str, Any],
+    *,
+    reason: str | None = None,
+) -> int | None:
+    """The exit code; None if a single one is named, which the caller steers. Filters, and options that only a bulk
+    action has (`how`), start one; several that are named are handled within the call."""
+    wanted = chosen_filter(names, options, target)
+    if wanted is not None or any(value for name, value in how.items() if name != "yes"):
+        return run_bulk_action(session, command, target, wanted, ids=names, **{"note": reason, **how})
+    if len(names) == 1:
+        return None
+
+    async def work(app: Mainspring, on_item: OnItem) -> BulkResult:
+        if target == "jobs":
+            return await app.bulk.jobs(command, names, by=operator(), note=reason, on_item=on_item)
+        found = [await find_execution(app, id) for id in names]
+        return await app.bulk.executions(command, found, by=operator(), note=reason, on_item=on_item)
+
+    return run_bulk(session, command, work, target.removesuffix("s").upper())
 
 
 def run_bulk(session: ClientSession, command: str, work: Work, noun: str) -> int:
@@ -72,22 +64,16 @@ def run_bulk(session: ClientSession, command: str, work: Work, noun: str) -> int
         result = session.call(lambda app: work(app, items.append))
     except KeyboardInterrupt:
         if items:
-            stopped = BulkResult(command=command, items=items, next=items[-1].id)
+            stopped = BulkResult(command=command, items=items)
             session.show(bulk_json(stopped), lambda: _print(stopped, noun, command))
-            note(f"stopped after {items[-1].id}; with a filter, --filter after={items[-1].id} goes on")
+            note(f"stopped after {items[-1].id}; name those that are left to go on")
         raise
     except BulkInterrupted as error:
         so_far = error.result
         session.show(bulk_json(so_far), lambda: _print(so_far, noun, command))
-        raise StoreError(_interrupted(error)) from error
+        raise StoreError(f"{error}; name those that are left to go on") from error
     session.show(bulk_json(result), lambda: _print(result, noun, command))
     return 1 if result.refused else 0
-
-
-def _interrupted(error: BulkInterrupted) -> str:
-    if error.rest:
-        return f"{error}; name those that are left to go on"
-    return f"broke off: {error.error}; to go on add --filter after={error.result.next}"
 
 
 def _print(result: BulkResult, noun: str, command: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -14,11 +16,33 @@ from ..core.declaring.job_specs import name_in_requests, options_of, taken_away
 from ..core.declaring.options import EDITABLE, HTTP_FIELDS
 from ..core.views.execution import Execution
 from ..model.errors import ExecutionNotFound, InvalidValue, nearest, shown
+from ..model.values.reading import duration, instant_or_local
 from .session import ClientSession
 
 _TEXT_OR_NONE = {str, type(None)}
 _FIELDS = sorted({*HTTP_FIELDS, *EDITABLE} - {"trigger"})  # a trigger is an object, which only code can give
 _UNKNOWN: Mapping[str, Any] = MappingProxyType({})
+
+
+def past_time(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """A duration before now, or a time; without an offset it is read in the reader's own zone, in which times are
+    shown. Callback of an option."""
+    if value is None:
+        return None
+    with suppress(InvalidValue):
+        duration(option.name or "", value, allow_zero=True)
+        return value
+    return local_time(f"--{option.name}", value, "; or a duration such as 2h, for two hours ago").isoformat()
+
+
+def local_time(field: str, value: str, others: str = "") -> datetime:
+    """A time; without an offset it is read in the reader's own zone, in which times are shown."""
+    try:
+        found = instant_or_local(field, value)
+    except InvalidValue:
+        allowed = f"a time such as 2026-03-01T08:00, in your own zone, or 2026-03-01T08:00Z{others}"
+        raise InvalidValue(field, value, allowed) from None
+    return found.astimezone()
 
 
 def read_params(text: str | None, pairs: Sequence[str], textual: Mapping[str, Any] = _UNKNOWN) -> dict[str, Any] | None:
@@ -175,14 +199,14 @@ async def find_execution(app: Mainspring, text: str) -> Execution:
 async def _beginning_with(app: Mainspring, part: str) -> list[Execution]:
     """Ids are in order, so two rows show whether it is unique."""
     highest = part + _HIGHEST[len(part) :]
-    return [run for run in await app.executions(before=highest, limit=2) if run.id.startswith(part)]
+    return [run for run in await app.executions(before=highest, limit=2, system=True) if run.id.startswith(part)]
 
 
 async def _ending_with(app: Mainspring, part: str) -> list[Execution]:
     found: list[Execution] = []
     before = None
     for _ in range(PAGES):
-        page = await app.executions(before=before, limit=PAGE)
+        page = await app.executions(before=before, limit=PAGE, system=True)
         found += [run for run in page if run.id.endswith(part)]
         if len(page) < PAGE:
             break

@@ -30,10 +30,17 @@ COMMANDS = {
     "worker": "run:worker",
     "jobs": "jobs:jobs",
     "executions": "executions:executions",
+    "errors": "errors:errors",
     "windows": "windows:windows",
     "backfill": "backfill:backfill",
+    "bulk": "bulk:bulk",
     "workers": "cluster:workers",
+    "queues": "queues:queues",
+    "handlers": "queues:handlers",
+    "tenants": "tenants:tenants",
     "locks": "cluster:locks",
+    "changes": "changes:changes",
+    "doctor": "changes:doctor",
     "calendars": "calendars:calendars",
     "templates": "templates:templates",
     "webhooks": "webhooks:webhooks",
@@ -42,12 +49,14 @@ COMMANDS = {
     "cron": "cron:cron",
     "simulate": "simulate:simulate",
     "watch": "watch:watch",
+    "problems": "problems:problems",
     "import": "imports:import_",
     "alerts": "exports:alerts",
     "grafana": "exports:grafana",
     "db": "database:db",
 }
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."
+LONGEST_HELP = 200
 INPUT_ERRORS = (InvalidValue, NotFound, ConfigurationError, DuplicateRegistration, StoreError)
 
 
@@ -61,6 +70,14 @@ class CommandGroup(click.Group):
             hint = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The first sentence of each command, wrapped instead of cut."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, each.get_short_help_str(LONGEST_HELP)) for name, each in commands if each and not each.hidden]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
 
 
 class Root(CommandGroup):

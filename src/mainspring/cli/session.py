@@ -57,6 +57,15 @@ class ClientSession:
         _check_it_exists(url)
         return Mainspring(url, prune=False)  # it declares no jobs, so all of them would look undeclared
 
+    def database_url(self) -> str:
+        """The address that was given, or that of the application, or that of the settings."""
+        if self._url is not None or self._target is None:
+            return load({"database_url": self._url}).process.database_url
+        runtime = load_app(self._target)._runtime
+        if runtime.given_store is not None:
+            raise click.UsageError(f"{self._target} has a store of its own; name its database with --database-url")
+        return runtime.settings.process.database_url
+
     def show(self, data: Any, people: Callable[[], None]) -> None:
         if self.wants_json:
             print_json(data)

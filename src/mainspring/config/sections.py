@@ -57,6 +57,13 @@ class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
             "the name it has in its module",
         ),
     ] = None
+    application: Annotated[
+        str,
+        Setting(
+            text,
+            "the name of this application among others on the same database; none given: the module that creates it",
+        ),
+    ] = ""
     enabled: Annotated[bool, Setting(switch, "false: nothing starts in this process")] = True
     roles: Annotated[
         tuple[str, ...], Setting(each(one_of(*ROLES)), "what this process does: `scheduler`, `worker`, `api`")
@@ -66,6 +73,10 @@ class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
     prune: Annotated[bool, Setting(switch, "true: at start, remove jobs of code that no running process declares")] = (
         False
     )
+    auto_migrate: Annotated[
+        bool,
+        Setting(switch, "false: a start only checks the schema of the database; `mainspring db migrate` changes it"),
+    ] = True
     uvloop: Annotated[
         Auto,
         Setting(
@@ -83,25 +94,25 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     exclude: Annotated[tuple[str, ...], Setting(names, "handlers whose executions this worker does not take")] = ()
     concurrency: Annotated[int, Setting(number(1, 1000), "executions at once in one worker")] = defaults.CONCURRENCY
-    poll_interval: Annotated[
-        float, Setting(seconds(0.01, DAY), "how often to look for work when no wake-up came, in seconds")
-    ] = defaults.POLL_INTERVAL
+    poll_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often to look for work when no wake-up came")] = (
+        defaults.POLL_INTERVAL
+    )
     lease: Annotated[
         float,
-        Setting(seconds(0.1, DAY), "how long an execution stays with a worker that sends no heartbeat, in seconds"),
+        Setting(seconds(0.1, DAY), "how long an execution stays with a worker that sends no heartbeat"),
     ] = defaults.LEASE
     heartbeat: Annotated[
         float,
-        Setting(seconds(0.01, DAY), "how often leases are renewed, in seconds; at most half the lease"),
+        Setting(seconds(0.01, DAY), "how often leases are renewed; at most half the lease"),
     ] = defaults.HEARTBEAT
-    rescue_interval: Annotated[
-        float, Setting(seconds(0.01, DAY), "how often to look for leases that ran out, in seconds")
-    ] = defaults.RESCUE_INTERVAL
+    rescue_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often to look for leases that ran out")] = (
+        defaults.RESCUE_INTERVAL
+    )
     fold_interval: Annotated[
         float,
-        Setting(seconds(0.01, DAY), "how often to finish interrupted follow-ups and to add up statistics, in seconds"),
+        Setting(seconds(0.01, DAY), "how often to finish interrupted follow-ups and to add up statistics"),
     ] = defaults.FOLD_INTERVAL
-    retention_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often history is pruned, in seconds")] = (
+    retention_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often history is pruned")] = (
         defaults.RETENTION_INTERVAL
     )
     wakeups: Annotated[bool, Setting(switch, "false: polling only")] = True
@@ -109,10 +120,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Setting(
             seconds(0.0, DAY),
-            "how long a start waits for a database that cannot be reached yet, in seconds; 0: not at all",
+            "how long a start waits for a database that cannot be reached yet; 0: not at all",
         ),
     ] = defaults.START_TIMEOUT
-    stop_timeout: Annotated[float, Setting(seconds(0.1, DAY), "how long a stop may take in all, in seconds")] = (
+    stop_timeout: Annotated[float, Setting(seconds(0.1, DAY), "how long a stop may take in all")] = (
         defaults.STOP_TIMEOUT
     )
     stop_reserve: Annotated[
@@ -134,18 +145,18 @@ class IsolationSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Setting(
             seconds(0.0, DAY),
-            "how long a handler in a child process gets to stop by itself before SIGTERM interrupts it, in seconds",
+            "how long a handler in a child process gets to stop by itself before SIGTERM interrupts it",
         ),
     ] = defaults.ISOLATION_CANCEL_GRACE
     isolation_term_grace: Annotated[
         float,
-        Setting(seconds(0.0, DAY), "how long it gets from SIGTERM to SIGKILL, in seconds"),
+        Setting(seconds(0.0, DAY), "how long it gets from SIGTERM to SIGKILL"),
     ] = defaults.ISOLATION_TERM_GRACE
     isolation_recycle_executions: Annotated[
         int, Setting(number(1, 1_000_000_000), "a child process is replaced after so many executions")
     ] = defaults.ISOLATION_RECYCLE_EXECUTIONS
     isolation_recycle_age: Annotated[
-        float, Setting(seconds(1.0, 365 * DAY), "a child process is replaced after this time, in seconds")
+        float, Setting(seconds(1.0, 365 * DAY), "a child process is replaced after this time")
     ] = defaults.ISOLATION_RECYCLE_AGE
     isolation_recycle_growth: Annotated[
         int,
@@ -159,7 +170,14 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     username: Annotated[
         str, Setting(text, "`ctx.username` of executions that no user asked for", ("context", "username"))
     ] = defaults.USERNAME
-    channel: Annotated[str | None, Setting(text, "`ctx.channel`", ("context", "channel"))] = None
+    channel: Annotated[
+        str | None,
+        Setting(
+            text,
+            "what handlers read as `ctx.channel`: where their work comes from; not set: the trigger of the execution",
+            ("context", "channel"),
+        ),
+    ] = None
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,6 +222,7 @@ class RedisSettings(msgspec.Struct, frozen=True, kw_only=True):
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, Setting(host_address, "where a process with the role `api` listens")] = "127.0.0.1"
     port: Annotated[int, Setting(number(0, 65_535), "its port; 0 for a free one")] = 8700
+    dashboard: Annotated[bool, Setting(switch, "false: no dashboard beside the HTTP interface")] = True
     api_handler: Annotated[
         str | None,
         Setting(

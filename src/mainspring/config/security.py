@@ -79,16 +79,14 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     jwt_audience: Annotated[str | None, Setting(some_text, "the audience that JWTs must be for")] = None
     jwt_issuer: Annotated[str | None, Setting(some_text, "the issuer that JWTs must be from")] = None
-    jwt_leeway: Annotated[
-        float, Setting(seconds(0, MAX_LEEWAY), "how far clocks may differ, in seconds; at most 60")
-    ] = 10.0
+    jwt_leeway: Annotated[float, Setting(seconds(0, MAX_LEEWAY), "how far clocks may differ; at most 60")] = 10.0
     jwt_role_claim: Annotated[str, Setting(some_text, "the claim that names the role")] = "role"
     failed_logins_per_minute: Annotated[
         int, Setting(number(1, 100_000), "wrong credentials from one address, before it has to wait")
     ] = 10
     audit_retention: Annotated[
         float | None,
-        Setting(retention, 'how long audit records are kept, in seconds; text such as `"400d"`, or `"forever"`'),
+        Setting(retention, 'how long audit records are kept; text such as `"400d"`, or `"forever"`'),
     ] = 400 * DAY
 
     @property

@@ -41,11 +41,13 @@ class SettingsOptions(TypedDict, total=False):
 
     database_url: str | None
     import_path: str | None
+    application: str | None
     enabled: bool | None
     roles: _Names | None
     timezone: str | None
     release: str | None
     prune: bool | None
+    auto_migrate: bool | None
     uvloop: bool | Literal["auto"] | None
     queues: _Names | None
     exclude: _Names | None
@@ -76,6 +78,7 @@ class SettingsOptions(TypedDict, total=False):
     redis_wakeups: bool | None
     host: str | None
     port: int | None
+    dashboard: bool | None
     api_handler: str | None
     sys_allow: _Names | None
     api_allow: _Names | None

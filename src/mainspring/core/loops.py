@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from ..model.errors import LockUnavailable, StoreUnavailable
 from ..model.events import Recovered, StoreLost, Trouble
 
@@ -19,6 +21,16 @@ MOST_KINDS = 20
 """Different errors that are emitted while something fails all the time."""
 
 Emit = Callable[[object], None]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """What fails at present: for how many seconds, and the newest error."""
+
+    where: str
+    seconds: float
+    error: str
+
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -52,6 +64,7 @@ class Outage:
         self._where, self._emit = where, emit
         self._since: float | None = None
         self._emitted: set[str] = set()
+        self.failure: Failure | None = None
 
     def failed(self, error: Exception, now: float) -> None:
         """`now` is a monotonic time."""
@@ -59,6 +72,7 @@ class Outage:
             self._since = now
         away = isinstance(error, StoreUnavailable | LockUnavailable)  # whatever words they use
         kind = "away" if away else f"{type(error).__name__}: {error}"
+        self.failure = Failure(self._where, now - self._since, f"{type(error).__name__}: {error}")
         if kind not in self._emitted and len(self._emitted) < MOST_KINDS:
             self._emitted.add(kind)
             self._emit(trouble(self._where, error))
@@ -66,7 +80,7 @@ class Outage:
     def worked(self, now: float) -> None:
         if self._since is not None:
             self._emit(Recovered(self._where, now - self._since))
-            self._since, self._emitted = None, set()
+            self._since, self._emitted, self.failure = None, set(), None
 
 
 class NothingAsked(float):
@@ -106,6 +120,11 @@ class Loop:
         self._asleep: asyncio.Future[None] | None = None
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Set while its steps fail."""
+        return self._outage.failure
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"mainspring-{self.name}")

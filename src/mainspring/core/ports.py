@@ -27,6 +27,7 @@ from ..model.store.messages import (
     DuePage,
     Exchanged,
     ExecutionQuery,
+    ExecutionsFound,
     HeartbeatReply,
     HeartbeatRequest,
     HeldKey,
@@ -36,10 +37,14 @@ from ..model.store.messages import (
     JobWrite,
     JobWritten,
     KeyKind,
+    LaneCounts,
     LockRow,
     LogLine,
     ProgressReport,
     PruneRule,
+    RunSummary,
+    StorageSize,
+    TenantCounts,
     WorkerInfo,
 )
 from ..model.time.instants import Micros
@@ -127,6 +132,9 @@ class Store(LockBackend, Protocol):
     async def now(self) -> Micros:
         """The store's clock: the reference for every due time and lease."""
 
+    async def storage_size(self) -> StorageSize:
+        """What the store is and how large it is, from the server's own figures: nothing is counted."""
+
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
         """Call back on the running event loop when something changed, here or in another process.
 
@@ -156,6 +164,9 @@ class Store(LockBackend, Protocol):
 
     async def jobs_after(self, name: str, limit: int) -> list[Job]:
         """The next jobs by name after this one, for walking over all jobs in small steps."""
+
+    async def job_queues(self) -> list[str]:
+        """The queues that jobs name, sorted; the cost grows with the number of queues, not with that of jobs."""
 
     async def count_jobs(self, cap: int) -> int:
         """The number of jobs, counting no further than `cap`."""
@@ -192,9 +203,14 @@ class Store(LockBackend, Protocol):
         recorded inline) is stored as it is, with owner, token and lease as given. One that arrives in a final state is
         recorded as history as it is, holds no key and is `added` (that is how a gap of missed ticks is recorded).
 
+        Its `labels` are stored with it, as a set; they are deleted with it, and found by `find` until then. Rows that
+        `execution`, `find`, `search` and `copy_out` return have their labels, sorted; others need not have them.
+
         Every execution that is recorded, including skipped and final ones, gets the next number of its job, now or at
-        the latest when `fold` has run after it ended. Those recorded as history count in the statistics. `audit` is
-        stored in the same step if anything was recorded.
+        the latest when `fold` has run after it ended. Those recorded as history count in the statistics.
+
+        `audit` is empty, or has a record for each execution: the one at the same place is stored in the same step, if
+        and only if that execution was recorded.
         """
 
     async def exchange(self, changes: Sequence[Change], claim: ClaimRequest | None) -> Exchanged:
@@ -202,11 +218,12 @@ class Store(LockBackend, Protocol):
         settle freed.
 
         **Settle.** Apply each change only if the row is live and its (state, token, owner) are those expected; with
-        `rescue`, also only if its lease has expired by the store's clock. `attempt` is appended; `audit` is stored if
-        the change was applied.
+        `rescue`, also only if its lease has expired by the store's clock. `attempt` is appended, `labels` are added to
+        those of the row; `audit` and the note of a `failure` are stored if the change was applied. Such a note is
+        found by `list_entries` at the latest after the next `fold`.
 
         - A change to `pending` makes the row due `delay` seconds from the store's now and clears owner, lease, claim
-          and progress. Keys and token stay.
+          and progress. Keys and token stay. With `limits`, the row has those limits from then on.
         - A final change moves the row to history (unless `keep` is false) with `finished = at` and frees its keys.
           Of the first 20 executions (by priority and id) that a claim deferred because of such a key, the first of
           each lane becomes due at once: only one can get the key, and its own ending wakes the next. A staged row
@@ -222,6 +239,7 @@ class Store(LockBackend, Protocol):
         - Staged rows are claimed one by one: their keys become the running keys and `staged` ends. If another live row
           holds a running key, the row is deferred by 5 s instead and reported as blocked.
         - Rows marked `alone` are left out of other claims.
+        - Rows of `without_queues` stay as they are, and `more` and `alone_waiting` do not count them.
 
         **Shares.** A row with a `share` is in a lane of its own kind, beside the lane of the rows of the same queue and
         handler that have none; both take turns, as lanes do. Within such a lane and a priority, rows are claimed in the
@@ -283,7 +301,7 @@ class Store(LockBackend, Protocol):
         """
 
     async def report(self, reports: Sequence[ProgressReport]) -> list[bool]:
-        """Store progress, counters and log lines of rows still running under that owner and token.
+        """Store progress, counters, log lines and further labels of rows still running under that owner and token.
 
         The newest 1,000 log lines of an execution are kept. Sequence numbers start at 1 and never repeat.
         """
@@ -309,8 +327,34 @@ class Store(LockBackend, Protocol):
     async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
         """Live and finished executions, newest id first unless the query says `oldest_first`."""
 
-    async def count(self, query: ExecutionQuery, cap: int) -> int:
-        """The number of executions that match, counting no further than `cap`."""
+    async def search(self, query: ExecutionQuery, budget: int) -> ExecutionsFound:
+        """As `find`, for filters that no index serves: candidates are taken along the index that narrows most, in the
+        order of the list, about `budget` of them at most. What is left to check of each (handler, queue, reason, error
+        text, worker, duration) is checked on the row. `offset` rows that match are left out, as in `find`."""
+
+    async def lane_counts(self) -> list[LaneCounts]:
+        """The pending and running executions by queue and handler, sorted, counted along indexes. Queues and handlers
+        without any are absent. A pending row that is not parked counts as ready once it is due."""
+
+    async def tenant_counts(self, limit: int) -> list[TenantCounts]:
+        """The tenants with the most pending and running executions, by their sum, then by name. Executions without a
+        tenant, and those that wait for their children, do not count."""
+
+    async def newest_runs(
+        self, job_ids: Sequence[str], limit: int, since: Micros | None = None
+    ) -> dict[str, list[RunSummary]]:
+        """The newest `limit` executions of each of these jobs, live and finished, by job id, newest id first. Jobs
+        without any are absent. Children of a fan-out (rows with a parent and a tenant) are left out; executions of a
+        backfill are not. With `since`, executions created before it are left out, and so are those with an older id
+        (a tick that was made up for late has the id of its tick).
+
+        The cost grows neither with the history nor with the number of tenants: no more than 10 times `limit` rows of a
+        job are looked at. The first page has `limit` rows, further ones have a few, and where a page ends among the
+        children of a parent, the next one begins below them (`stores/common/newest_runs.py`)."""
+
+    async def count(self, query: ExecutionQuery, cap: int, budget: int | None = None) -> int:
+        """The number of executions that match, counting no further than `cap`. With `budget`, and filters that no index
+        serves (`ExecutionQuery.checks_rows`), those among the first candidates of `search`: a lower bound."""
 
     async def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
         """Log lines of an execution with their sequence numbers, beginning after `after`."""
@@ -323,6 +367,11 @@ class Store(LockBackend, Protocol):
 
     async def prune(self, rule: PruneRule, limit: int) -> int:
         """Delete up to `limit` finished executions by this rule, oldest first. Rows with a `todo` mark stay."""
+
+    async def delete_executions(self, ids: Sequence[str], audits: Sequence[Audit]) -> list[bool]:
+        """Delete each of these executions if it has finished and has no `todo` mark, with its labels and log lines. The
+        audit record at the same place is stored in the same step, if and only if the execution was deleted. Statistics
+        and numbers stay."""
 
     async def prune_workers(self, silent_for: float) -> int:
         """Delete workers that were silent for so many seconds, and expired locks. Returns the number of workers."""
@@ -446,7 +495,9 @@ class IsolatedAttempt(Protocol):
     def begins(self) -> bool:
         """A process is free. False if it is too late: then nothing else is called."""
 
-    def reported(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None: ...
+    def reported(
+        self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...], labels: tuple[str, ...] = ()
+    ) -> None: ...
 
     def ended(self, how: Outcome | ProcessDied) -> None: ...
 

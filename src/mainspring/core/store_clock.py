@@ -44,6 +44,9 @@ class StoreClock:
         self.monotonic = clock.monotonic
         self._heard: _Observation | None = None
         self._warned: dict[type, float] = {}
+        self.skew = 0.0
+        """Seconds by which the machine's clock was ahead of the store's when it last reported its time; 0 if the
+        difference is within what is tolerated."""
         self.on_jump: Callable[[], None] = lambda: None
         """Called when the store's time and the monotonic clock have diverged."""
 
@@ -85,7 +88,8 @@ class StoreClock:
         return self._heard.now + round((self.monotonic() - self._heard.at) * SECOND)
 
     def _notice_skew(self, skew: float, unsure: float) -> None:
-        if abs(skew) > SKEW_LIMIT + unsure:
+        self.skew = skew if abs(skew) > SKEW_LIMIT + unsure else 0.0
+        if self.skew:
             self._warn(SkewNoticed(skew), SKEW_WARNING_EVERY)
 
     def _notice_jump(self, gap: float, unsure: float) -> None:

@@ -69,6 +69,7 @@ class BackfillRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     force: bool = False
     only: Only = "holes"
     params: str | None = None
+    secret: tuple[str, ...] = ()  # paths into `params` whose values are not shown
     note: str | None = None
     created: Micros = 0
     created_by: str = "system"

@@ -125,6 +125,13 @@ class BackfillNotFound(NotFound):
         return f"no backfill with id {shown(self.name)}"
 
 
+class BulkNotFound(NotFound):
+    noun = "bulk action"
+
+    def __str__(self) -> str:
+        return f"no bulk action with id {shown(self.name)}"
+
+
 class HandlerNotFound(NotFound):
     noun = "handler"
 

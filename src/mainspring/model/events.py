@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 import msgspec
 
 from .backfill import BackfillRow
+from .bulk import BulkRow
 from .execution import AskedBy, ExecutionRow, State
 from .time.instants import Micros
 
@@ -24,7 +25,7 @@ else:
     from typing import TypeVar
 
     E = TypeVar("E")  # the execution: a row, or what users hold of it
-    B = TypeVar("B")  # the backfill, likewise
+    B = TypeVar("B")  # the backfill or bulk action, likewise
     T = TypeVar("T")  # an instant: microseconds, or a datetime
 
 
@@ -56,6 +57,7 @@ class AttemptEnded(msgspec.Struct, Generic[E], frozen=True, gc=False):
     retry_in: float | None = None
     reason: str | None = None
     tried: bool = True
+    error_group: str | None = None
 
 
 class Overran(msgspec.Struct, Generic[E], frozen=True):
@@ -171,6 +173,16 @@ class Pruned(msgspec.Struct, frozen=True):
     jobs: tuple[str, ...]
 
 
+class JobConflict(msgspec.Struct, frozen=True):
+    """Another application that runs on this database declares the same job with other code: whichever starts last
+    decides its schedule, and either may run it. `handler` and `other_handler` are the code, as `module.function`."""
+
+    job: str
+    handler: str
+    other_application: str
+    other_handler: str
+
+
 class SkewNoticed(msgspec.Struct, frozen=True):
     """This process's clock and the store's differ by more than the limit."""
 
@@ -221,6 +233,18 @@ class BackfillEnded(msgspec.Struct, Generic[B], frozen=True):
     backfill: B
 
 
+class BulkBegan(msgspec.Struct, Generic[B], frozen=True):
+    """A bulk action was started in this process."""
+
+    bulk: B
+
+
+class BulkEnded(msgspec.Struct, Generic[B], frozen=True):
+    """A bulk action is over; this process made its last step."""
+
+    bulk: B
+
+
 class WebhookDisabled(msgspec.Struct, frozen=True):
     """An endpoint of webhooks was disabled, because its receiver has failed for days or does not exist any more. `url`
     names its host only."""
@@ -248,11 +272,14 @@ RowEvent: TypeAlias = (
     | WaitingForStore
     | StoreReached
     | Pruned
+    | JobConflict
     | SkewNoticed
     | ClockJumped
     | OutsideHours[Micros]
     | Missed[Micros]
     | BackfillBegan[BackfillRow]
     | BackfillEnded[BackfillRow]
+    | BulkBegan[BulkRow]
+    | BulkEnded[BulkRow]
     | WebhookDisabled
 )

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from .error_groups import Fingerprint
 from .policies import RunPolicy
 from .time.instants import SECOND, Micros, maybe_datetime, seconds_to_micros, to_datetime
 
@@ -33,6 +34,10 @@ class State(StrEnum):
 
 FINAL = frozenset(state for state in State if state.final)
 LIVE = frozenset(State) - FINAL
+HELD: Micros = 100 * 365 * 86_400 * SECOND
+"""How far the due time of a held execution is moved. Moved back, it is what it was."""
+PAUSED = "paused"
+"""The reason of a held execution."""
 
 TriggeredBy: TypeAlias = Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"]
 
@@ -42,6 +47,9 @@ AttemptEnd: TypeAlias = Literal[
 
 AskedBy: TypeAlias = Literal["timeout", "cancel"]
 """Why a running attempt was asked to stop."""
+
+EDITED = "mainspring.edited"
+"""Key of the metadata of a retry with other parameters: which of them differ from those of the execution it repeats."""
 
 CANCEL_GRACE: Micros = SECOND
 """Until then a cancelled handler may not have heard of it."""
@@ -64,6 +72,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str | None = None
     """Why it failed, if not by an error of the handler: `out_of_memory`, `cpu_limit`, `exit_code`, `signal`,
     `broken_channel` or `payload_mismatch`."""
+    error_group: str | None = None
+    """The id of the error group that a failed try belongs to."""
+    tags: tuple[str, ...] = ()
+    """Labels of the search keys that the handler added, if another try follows."""
 
     @property
     def started_at(self) -> datetime:
@@ -147,6 +159,7 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     share: str | None = None
     weight: int = 1
     limits: str | None = None  # JSON list of `model.limits.Limit`, keys filled in
+    labels: tuple[str, ...] = ()  # texts by which it is found: see model.labels
     flow: str | None = None  # what executions that follow from one another have in common: see core.dependencies.rules
 
     token: int = 0
@@ -200,6 +213,11 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.trigger == "backfill" and self.tenant is None
 
     @property
+    def skipped_for_overlap(self) -> bool:
+        """It never ran, because another execution held its overlap key when it was added."""
+        return self.state is State.SKIPPED and self.reason == "overlap"
+
+    @property
     def for_some(self) -> bool:
         """Whether this is a parent for chosen tenants only, so that its outcome says nothing about the others."""
         fan_out = self.rules.fan_out
@@ -233,12 +251,28 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return _json(self.metadata_json) or {}
 
     @property
+    def edited(self) -> dict[str, dict[str, Any]]:
+        """The parameters that differ from those of the execution that it repeats, each with `before` and `after`."""
+        if self.metadata_json is None or EDITED not in self.metadata_json:
+            return {}
+        found = self.metadata.get(EDITED)
+        return found if isinstance(found, dict) else {}
+
+    @property
     def progress(self) -> dict[str, Any] | None:
         return _json(self.progress_json)  # type: ignore[no-any-return]
 
     @property
     def arguments(self) -> dict[str, Any]:
         return _json(self.params)  # type: ignore[no-any-return]
+
+    @property
+    def error_group(self) -> str | None:
+        """The id of the error group of its newest failed attempt; None unless it has an error."""
+        if self.error is None:
+            return None
+        groups = (each.error_group for each in reversed(self.attempts) if each.error_group is not None)
+        return next(groups, None) or next((each[1:] for each in self.labels if each.startswith("!")), None)
 
     @property
     def timeout_at(self) -> datetime | None:
@@ -282,8 +316,13 @@ class ExecutionRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return to_datetime(self.created)
 
     @property
+    def held(self) -> bool:
+        """It waits because its job is paused."""
+        return self.state is State.PENDING and self.reason == PAUSED and self.due >= HELD
+
+    @property
     def start_at(self) -> datetime:
-        return to_datetime(self.due)
+        return to_datetime(self.due - HELD if self.held else self.due)
 
     @property
     def scheduled_at(self) -> datetime | None:
@@ -355,5 +394,11 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     counters_json: str | None = None
     metadata_json: str | None = None
     overran: AskedBy | None = None
+    labels: tuple[str, ...] = ()
+    """Search keys that the handler has added."""
+    fingerprint: Fingerprint | None = None
+    """Of the exception that the handler raised. What failed without one is grouped by its reason."""
+    release: str = ""
+    """The release of the worker that ran an attempt which failed."""
     begun: bool = True
     """False for a claim that was given back, or stopped, before the handler was called."""

@@ -14,6 +14,7 @@ from .calendars.hours import Hours, Outside, hours_of
 from .defaults import ENQUEUED_ATTEMPTS, TENANT_ATTEMPTS
 from .errors import InvalidValue, MainspringError
 from .execution import State, encode_policy
+from .labels import job_labels
 from .limits import Limit
 from .occurrences import FIELD, Occurrence, Without, read_occurrences
 from .policies import CatchUp, FailedParent, FanOut, Isolation, MissedRule, Overlap, Retention, Retry, RunPolicy
@@ -65,7 +66,11 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retention: Retention = Retention()
     description: str = ""
     metadata: dict[str, Any] = {}
+    owner: str | None = None
+    tags: tuple[str, ...] = ()
     trigger_role: str | None = None
+    search: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()  # also the paths that are secret by their declared types
     limits: tuple[Limit, ...] = ()
     weights: dict[str, int] = {}
     tenants: bool = False  # the registry knows who they are: see core.declaring.registry
@@ -115,6 +120,8 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             max_cpu=self.max_cpu,
             max_memory=self.max_memory,
             max_address_space=self.max_address_space,
+            search=self.search,
+            secret=self.secret,
         )
 
 
@@ -187,8 +194,24 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return _policy(self.declared, self.overrides)
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """Texts by which lists find it: its owner, its tags and the plain values of its metadata."""
+        spec = self.spec
+        return job_labels(spec.owner, spec.tags, spec.metadata)
+
+    @property
     def ticking(self) -> bool:
         return self.trigger is not None and self.spec.enabled and self.paused is None and self.cancelled is None
+
+    @property
+    def on_demand(self) -> bool:
+        """It runs only when it is enqueued or triggered. While such a job is paused, its executions wait."""
+        return (self.trigger is None or not self.spec.enabled) and not self.spec.after
+
+    @property
+    def holds_executions(self) -> bool:
+        """Its executions wait because it is paused."""
+        return self.paused is not None and self.cancelled is None and self.on_demand
 
     @property
     def due(self) -> Micros | None:
@@ -311,7 +334,10 @@ _CACHED = 4_096
 
 @lru_cache(maxsize=_CACHED)
 def effective_spec(declared: str, overrides: str) -> JobSpec:
-    fields = msgspec.json.decode(declared) | msgspec.json.decode(overrides)
+    stated, edited = msgspec.json.decode(declared), msgspec.json.decode(overrides)
+    fields = stated | edited
+    if "secret" in edited:  # operators add secrets to those of the code, whatever a later release declares
+        fields["secret"] = sorted({*stated.get("secret", ()), *edited["secret"]})
     try:
         return msgspec.convert(fields, JobSpec)
     except msgspec.ValidationError as error:

@@ -280,6 +280,10 @@ class RunPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Bytes that the process of the handler and its own children may hold together."""
     max_address_space: int | None = None
     """Bytes of address space; the handler gets a `MemoryError` beyond."""
+    search: tuple[str, ...] = ()
+    """Paths into the parameters whose values are its search keys."""
+    secret: tuple[str, ...] = ()
+    """Paths into the parameters whose values are never shown: see `core.rules.secret_params`."""
 
 
 def check_retry(field: str, value: Any) -> Retry:

@@ -127,7 +127,7 @@ def limited(window: Any, *, max_span: Any = None, align: Unit | None = None) -> 
     and end with an hour, day, week or month (`align`) of the job's zone.
 
     >>> encode_window_spec(limited("yesterday", max_span="31d", align="day"))
-    {'window': 'previous_day', 'max_span': '4w3d', 'align': 'day'}
+    {'window': 'previous_day', 'max_span': '31d', 'align': 'day'}
     """
     inner = window_spec(window)
     if isinstance(inner, Limited):

@@ -10,6 +10,7 @@ These frequent events come in batches (`dispatch_all`), which built-in observers
 
 - `wants_any(kind, executions)` is called instead of `wants`, once for the batch.
 - `hear_all(events)` takes the batch; all its events are of one kind.
+- `hear_executions(kind, executions)` takes the executions instead of their events, which need not be created then.
 """
 
 from __future__ import annotations
@@ -64,10 +65,19 @@ class Dispatcher:
         """Dispatch a batch of frequent events. `make` creates one for each execution; it is called if any is wanted."""
         events: Sequence[Any] | None = None
         for observer in self._observers_of(kind):
+            if hasattr(observer, "hear_executions"):
+                self._pass_executions(observer, kind, executions)
+                continue
             wanted = self._wanted(observer, kind, executions)
             if wanted:
                 events = make() if events is None else events
                 self._pass_all(observer, events if wanted is True else list(compress(events, wanted)))
+
+    def _pass_executions(self, observer: Any, kind: type, executions: Sequence[Any]) -> None:
+        try:
+            observer.hear_executions(kind, executions)
+        except BaseException as error:
+            self._log_once(observer, error)
 
     def _wanted(self, observer: Any, kind: type, executions: Sequence[Any]) -> Sequence[bool] | bool:
         """True for all of them, False for none, or one answer for each. An observer that fails to answer gets all."""

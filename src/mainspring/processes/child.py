@@ -298,11 +298,12 @@ class Child:
             self._let_signals_through()
 
     def _report(self, job: _Job, last: bool = False) -> Report | None:
-        drained, records = job.attempt.context.drain(last), self._output.drain()
-        if drained is None and not records:
+        context = job.attempt.context
+        drained, labels, records = context.drain(last), context.drain_tags(), self._output.drain()
+        if drained is None and not records and not labels:
             return None
         progress, counters, lines = drained or (None, None, ())
-        return Report(job.start.number, progress, counters, lines, records)
+        return Report(job.start.number, progress, counters, lines, records, labels=labels)
 
     def _send(self, message: FromChild) -> None:
         with self._sending:

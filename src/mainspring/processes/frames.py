@@ -138,6 +138,7 @@ class Report(msgspec.Struct, tag="report"):
     records: tuple[ForwardedRecord, ...] = ()
     size: int | None = None
     cpu: float = 0.0
+    labels: tuple[str, ...] = ()
 
 
 class Result(msgspec.Struct, tag="result"):

@@ -216,7 +216,7 @@ class ProcessPool:
         if run is not None and report.number == member.number:
             emit_records(report, member.pid)
             if not run.abandoned:
-                run.attempt.reported(report.progress, report.counters, report.lines)
+                run.attempt.reported(report.progress, report.counters, report.lines, report.labels)
 
     def on_result(self, member: Member, result: Result) -> None:
         run = self._busy.pop(member, None)
@@ -234,7 +234,7 @@ class ProcessPool:
             self._retire(member)
         if not run.abandoned:
             report = result.report
-            run.attempt.reported(report.progress, report.counters, report.lines)
+            run.attempt.reported(report.progress, report.counters, report.lines, report.labels)
             run.attempt.ended(outcome)
         self._dispatch()
 

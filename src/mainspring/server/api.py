@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from ..version import VERSION
 from . import errors
 from .access import Guard
+from .dashboard.routes import dashboard_routes, prepare_dashboard
 from .engine import Application
 from .middleware import Frame
 from .openapi import document
@@ -20,15 +21,18 @@ from .routes import (
     cluster,
     commands,
     description,
+    error_groups,
     executions,
     health,
     hooks,
     jobs,
     monitoring,
     occurrences,
+    queues,
     run_handler,
     sys_job,
     templates,
+    tenants,
     tokens,
     webhooks,
 )
@@ -57,6 +61,8 @@ def create_api(app: Application) -> FastAPI:
     app.settings.check_http()
     api.state.guard = Guard(app.settings.security, app)
     api.state.streams = Streams()
+    if app.settings.dashboard:
+        prepare_dashboard(api)
     errors.install(api)
     api.add_middleware(Frame)
     jobs.add_writing_routes(api.router, open_to_parameters=app.settings.api_handler is not None)
@@ -68,8 +74,11 @@ def create_api(app: Application) -> FastAPI:
         backfills,
         templates,
         cluster,
+        queues,
+        tenants,
         calendars,
         tokens,
+        error_groups,
         hooks,
         webhooks,
         occurrences,
@@ -82,6 +91,9 @@ def create_api(app: Application) -> FastAPI:
     ):
         # The routes themselves, not the router: what they declare can then be read from the application.
         api.router.routes.extend(module.router.routes)
+
+    if app.settings.dashboard:
+        api.router.routes.extend(dashboard_routes())
 
     def openapi() -> dict[str, Any]:
         return document(api, app.registry)

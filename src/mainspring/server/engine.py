@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ..config.settings import Settings
 from ..core.access.api_tokens import Tokens
 from ..core.backfills.commands import Backfills
 from ..core.backfills.windows import WindowQueries
+from ..core.bulk.commands import BulkActions
 from ..core.commands.bulk import Bulk
 from ..core.commands.hooks import Hooks
 from ..core.commands.idempotency import Idempotency
@@ -16,13 +18,22 @@ from ..core.commands.steering import Steering
 from ..core.commands.templates import Templates
 from ..core.commands.tenant_retries import TenantRuns
 from ..core.commands.trigger import ManualRuns
+from ..core.controls.commands import Controls
 from ..core.declaring.registry import Registry
+from ..core.deploys.processes import Processes
 from ..core.engine.node import Node
+from ..core.errors.commands import ErrorGroups
+from ..core.forecast.timeline import Timelines
 from ..core.jobs.calendars import Calendars
 from ..core.locks import Locks
+from ..core.monitoring.activity import Activity
+from ..core.monitoring.busy_tenants import BusyTenants
+from ..core.monitoring.problems import Problems
+from ..core.monitoring.queues import Queues
 from ..core.monitoring.totals import Overview
 from ..core.monitoring.watchdog import Watchdog
 from ..core.queries.audit_lists import AuditLists
+from ..core.queries.changes import Changes
 from ..core.queries.job_lists import JobLists
 from ..core.queries.queries import Queries
 from ..core.webhooks.commands import Webhooks
@@ -36,21 +47,33 @@ class Engine(Protocol):
     creation: Creation
     queries: Queries
     job_lists: JobLists
+    timelines: Timelines
     audit_lists: AuditLists
+    changes: Changes
     overview: Overview
     idempotency: Idempotency
     locks: Locks
     backfills: Backfills
     windows: WindowQueries
     watch: Watchdog
+    problems: Problems
     calendars: Calendars
     tokens: Tokens
     bulk: Bulk
+    bulk_actions: BulkActions
     templates: Templates
+    errors: ErrorGroups
     hooks: Hooks
     webhooks: Webhooks
+    controls: Controls
+    queues: Queues
     tenants: TenantRuns
+    busy_tenants: BusyTenants
+    activity: Activity
+    processes: Processes
     node: Node | None
+
+    def channels(self) -> Mapping[str, bool]: ...
 
 
 class Application(Protocol):

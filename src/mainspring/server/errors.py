@@ -37,7 +37,7 @@ from ..model.errors import (
 )
 from ..model.values.web_address import NOT_SHOWN
 from .access import Refused
-from .models.fields import known_fields
+from .models.fields import known_fields, without_tag
 
 logger = logging.getLogger("mainspring.server")
 
@@ -58,7 +58,7 @@ MESSAGES = {
 MOST_DETAILS = 20
 MOST_VALUE = 80
 _NOTHING = object()
-SECRET_FIELDS = frozenset({FIELD, "secret", "url"})
+SECRET_FIELDS = frozenset({FIELD, "secret", "url", "params"})
 _BROKE_OFF = "the database failed halfway; details say how far the command came and where to continue"
 _UNAVAILABLE = "the database cannot be reached or is not ready; try again later"
 
@@ -121,7 +121,7 @@ def problem_of(error: MainspringError) -> Problem:
 def _so_far(error: BulkInterrupted) -> dict[str, Any]:
     """How far a bulk command came. The store's error goes to the log only. The first of `left` may have been done."""
     result = error.result
-    return {"done": result.done, "refused": result.refused, "next": result.next, "left": list(error.rest)}
+    return {"done": result.done, "refused": result.refused, "left": list(error.rest)}
 
 
 def _states(error: CommandRefused) -> dict[str, Any]:
@@ -137,13 +137,13 @@ def validation_problem(errors: Sequence[Any], route: object = None) -> Problem:
     """A request that does not fit its model. The details name each wrong field, its value, and what is allowed."""
     details = [_unfit(each, route) for each in errors[:MOST_DETAILS]]
     first = details[0] if details else {"field": "body", "message": "it cannot be read"}
-    what = f"{shown(_given(errors[0]))} is not valid; " if "value" in first else ""
+    what = f"{shown(_given(errors[0], route))} is not valid; " if "value" in first else ""
     remedy = f". {first['remedy']}" if "remedy" in first else ""
     return Problem(400, "invalid_request", f"{first['field']}: {what}{first['message']}{remedy}", details)
 
 
 def _unfit(error: Mapping[str, Any], route: object) -> dict[str, Any]:
-    place, value = _place(error["loc"]), _given(error)
+    place, value = _place(without_tag(route, error["loc"])), _given(error, route)
     if error["type"] == "extra_forbidden" and (known := known_fields(route, error["loc"])):
         guess = nearest(str(error["loc"][-1]), known)
         remedy = f"Did you mean {guess!r}?" if guess else ""
@@ -160,12 +160,25 @@ def _detail(field: str, message: str, value: Any, remedy: str = "") -> dict[str,
     return detail | ({"remedy": remedy} if remedy else {})
 
 
-def _given(error: Mapping[str, Any]) -> Any:
-    """The value of the wrong field; none for a missing field or a body that cannot be parsed. Secrets, and addresses
-    that may contain some, are never repeated."""
-    if SECRET_FIELDS.intersection(map(str, error["loc"])):
+def _given(error: Mapping[str, Any], route: object) -> Any:
+    """The value of the wrong field; none for a missing field or a body that cannot be parsed. Secrets, and what may
+    contain some, are never repeated: addresses, parameters, and where a request has parameters also unknown fields,
+    which may be parameters in the wrong place."""
+    location = without_tag(route, error["loc"])
+    if SECRET_FIELDS.intersection(map(str, location)):
         return NOT_SHOWN
-    return _NOTHING if error["type"] in ("missing", "json_invalid") else error.get("input", _NOTHING)
+    if error["type"] in ("missing", "json_invalid"):
+        return _NOTHING
+    value = error.get("input", _NOTHING)
+    known = known_fields(route, ("body", "")) if location and location[0] == "body" else []
+    if "params" not in known or len(location) > 2:
+        return value
+    if len(location) == 2:
+        return NOT_SHOWN if error["type"] == "extra_forbidden" else value
+    if not isinstance(value, Mapping):
+        return NOT_SHOWN
+    names = set(known) - SECRET_FIELDS
+    return {name: each if name in names else NOT_SHOWN for name, each in value.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -198,12 +211,11 @@ def unexpected(error: BaseException) -> Problem:
 
 
 def _methods_at(request: Request) -> str:
-    """All methods that this path takes. Starlette names only those of the first matching route."""
-    methods: set[str] = set()
-    for route in request.app.routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
-    return ", ".join(sorted(methods))
+    """All methods that this path takes. Starlette names only those of the first matching route. A path that has routes
+    of its own, as `/bulk/jobs` has, is not taken for one with an id, as `/bulk/{id}`."""
+    found = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    own = [route for route in found if "{" not in getattr(route, "path", "{")]
+    return ", ".join(sorted({method for route in own or found for method in getattr(route, "methods", None) or ()}))
 
 
 def install(api: FastAPI) -> None:

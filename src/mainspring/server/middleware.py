@@ -19,6 +19,8 @@ from .errors import http_problem, respond, unexpected
 
 MOST_BYTES = 1024 * 1024
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+DASHBOARD = "/dashboard/"
+FORM_TYPE = "application/x-www-form-urlencoded"
 
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _JSON = re.compile(r"application/([a-z0-9.-]+\+)?json", re.IGNORECASE)
@@ -39,7 +41,7 @@ class Frame:
         trace = TRACE_CONTEXT.set(joined(headers.get("traceparent"), headers.get("tracestate")))
         answer = _Answer(send, request_id)
         try:
-            _check(scope["method"], headers)
+            _check(scope, headers)
             await self._app(scope, _Limited(receive), answer)
         except HTTPException as error:
             await self._close(answer, scope, receive, respond(http_problem(error).answer))
@@ -60,7 +62,7 @@ def request_id_of(given: str | None) -> str:
     return given if given is not None and _SANE_ID.fullmatch(given) else uuid.uuid4().hex
 
 
-def _check(method: str, headers: Headers) -> None:
+def _check(scope: Scope, headers: Headers) -> None:
     """Check the headers of a body without reading it."""
     length = headers.get("content-length", "0")
     size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else MOST_BYTES + 1
@@ -68,8 +70,14 @@ def _check(method: str, headers: Headers) -> None:
         raise HTTPException(413)
     has_body = size > 0 or "transfer-encoding" in headers
     kind = headers.get("content-type", "").partition(";")[0].strip()
-    if method in WITH_BODY and has_body and not _JSON.fullmatch(kind):
+    if scope["method"] in WITH_BODY and has_body and not _readable(scope, kind):
         raise HTTPException(415)
+
+
+def _readable(scope: Scope, kind: str) -> bool:
+    """Bodies are JSON; those of the dashboard are forms, which carry a token against other sites."""
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    return kind.lower() == FORM_TYPE if path.startswith(DASHBOARD) else _JSON.fullmatch(kind) is not None
 
 
 class _Limited:

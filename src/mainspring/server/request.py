@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import Depends, Header, Query, Request
@@ -19,10 +20,13 @@ from ..model.errors import ExecutionNotFound, JobNotFound, MainspringError
 from ..model.execution import ExecutionRow, State
 from ..model.job import Job
 from ..model.values.reading import duration
-from .access import Principal, Role, covers, may_steer, needs
+from .access import Principal, Role, covers, guard_of, may_steer, needs
 from .engine import Application, Engine
 from .errors import Problem, problem_of, respond
-from .stream import closing
+from .stream import Streams, closing
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 Work = Callable[[str | None], Awaitable[Answer]]
 """The work of a request; its argument is the id for the execution that it creates, if that is fixed."""
@@ -86,6 +90,16 @@ class Call:
         """Refuse a job that demands a higher role than the principal has."""
         may_steer(self.principal, job)
 
+    def stream_holder(self) -> str:
+        """Who holds the stream that this request opens, if there is room for one more: the principal, or the address
+        where nobody logs in."""
+        who = self.principal.actor
+        if self.principal.kind == "loopback":
+            who = guard_of(self.request).client(self.request).key
+        streams: Streams = self.request.app.state.streams
+        streams.check(who)
+        return who
+
     async def steerable(self, name: str) -> JobView:
         """The job, if the principal may steer it."""
         view = await self.engine.queries.job(name)
@@ -96,7 +110,7 @@ class Call:
         """The job as the principal may see it. Where requests give parameters as fields of their own, answers show them
         so too; a parameter never hides a field of the job."""
         fields = job_json(view, unmasked=covers(self.principal, job_of(view)))
-        return fields if self.application.settings.api_handler is None else {**view.params, **fields}
+        return fields if self.application.settings.api_handler is None else {**fields["params"], **fields}
 
     def check(self, view: JobView) -> None:
         """Refuse if the job's version differs from the `If-Match` header."""
@@ -141,6 +155,20 @@ class Call:
     async def _fingerprint(self) -> str:
         url, body = self.request.url, await self.request.body()
         return hashlib.sha256(f"{self.request.method} {url.path}?{url.query}\n".encode() + body).hexdigest()
+
+
+RENDERED_AT_ONCE = 20
+
+
+async def in_turns(items: Iterable[T], render: Callable[[T], R]) -> list[R]:
+    """Render many items, some at a time, so that they do not hold the event loop: a job that is rendered for the first
+    time takes up to half a millisecond."""
+    done: list[R] = []
+    for item in items:
+        done.append(render(item))
+        if len(done) % RENDERED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return done
 
 
 def json(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Answer:

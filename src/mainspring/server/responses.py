@@ -21,7 +21,7 @@ MEANING = {
     413: "The body is larger than 1 MiB.",
     415: "The body is not JSON.",
     422: "The Idempotency-Key was used for another request.",
-    429: "Too many failed logins from this address.",
+    429: "Too many failed logins from this address, or too many open streams.",
     500: "An internal error, or the job failed.",
     503: "The database cannot be reached, or this process is at its limit.",
 }

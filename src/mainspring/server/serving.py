@@ -22,6 +22,9 @@ BACKLOG = 2048
 PATIENCE = 5.0
 """Seconds that requests under way get to finish when this process stops; streams and waits end at once."""
 POLL = 0.01
+KEEP_ALIVE = 20
+"""Seconds for which an idle connection stays open: longer than clients keep theirs (5 s in httpx, 15 s in aiohttp).
+Otherwise both may give it up at the same moment, and a request is lost."""
 
 
 class _Server(uvicorn.Server):
@@ -45,6 +48,7 @@ class HttpServer:
             access_log=False,
             log_level="warning",
             backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=max(1, int(min(PATIENCE, settings.stop_timeout / 2))),
             **UVICORN_OPTIONS,  # type: ignore[arg-type]
         )

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 
 from ..core.queries.queries import Queries
 from ..core.render.entities import execution_json, execution_live_json, log_json
@@ -21,12 +23,15 @@ from ..core.views.records import log_entries, log_entry
 from ..model.errors import MainspringError
 from ..model.execution import ExecutionRow
 from ..model.store.messages import LogLine
+from .access import Refused
 
 SILENCE = 5.0
 """Seconds without an event after which a comment is sent, so that no proxy closes the stream."""
 ADMITTED_FOR = 3.0
 """Seconds after which the credentials of a client are checked again."""
 MOST_STREAMS = 500
+MOST_OF_ONE = 100
+"""Streams that one principal may have open, or one address where nobody logs in: others always find room."""
 MOST_BEHIND = 1_000
 """Events that a slow client may lag behind before it is disconnected."""
 
@@ -117,12 +122,30 @@ class Streams:
     def __init__(self) -> None:
         self._watches: dict[str, Watch] = {}
         self.open = 0
+        self._held: Counter[str] = Counter()
         self._closed = False
         self._waiting: set[asyncio.Event] = set()
 
-    @property
-    def full(self) -> bool:
-        return self.open >= MOST_STREAMS
+    def check(self, who: str) -> None:
+        """Refuse a further stream if there is no room for it."""
+        if self._held[who] >= MOST_OF_ONE:
+            message = f"{who} has {MOST_OF_ONE} streams open, which is the most for one; close some, or ask without one"
+            raise Refused(429, "too_many_streams", message, {"Retry-After": "30"})
+        if self.open >= MOST_STREAMS:
+            raise HTTPException(503, "too many streams are open; try again later", {"Retry-After": "5"})
+
+    @contextmanager
+    def holding(self, who: str) -> Iterator[None]:
+        """Count a stream of this principal or address while it is open."""
+        self.open += 1
+        self._held[who] += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+            self._held[who] -= 1
+            if not self._held[who]:
+                del self._held[who]
 
     def reopen(self) -> None:
         """The roles of this process start, perhaps again."""
@@ -147,38 +170,56 @@ class Streams:
             self._waiting.discard(event)
 
     async def follow(
-        self, queries: Queries, execution: Execution, after: int, admission: Admission
+        self, queries: Queries, execution: Execution, after: int, admission: Admission, who: str
     ) -> AsyncIterator[bytes]:
         """The present execution, its log lines after this number, then every change until it ends, or until the client
-        loses its access."""
-        self.open += 1
-        watch = self._watches.setdefault(execution.id, Watch(queries, execution.id))
-        queue = watch.join()
+        loses its access. `who` holds the stream."""
+        with self.holding(who):
+            watch = self._watches.setdefault(execution.id, Watch(queries, execution.id))
+            queue = watch.join()
+            try:
+                # Read again: changes between the first read and `join` would be missed.
+                shown = StreamEvent("execution", execution_live_json(await _read_again(queries, execution)))
+                yield shown.text()
+                seen = after
+                for number, line in log_entries(await queries.logs(execution.id, after)):
+                    seen = number
+                    yield StreamEvent("log", log_json(number, line), number).text()
+                async for event in self._events(queue):
+                    if not await admission.holds():
+                        yield b": the credentials are not valid any more\n\n"
+                        return
+                    if event is None:
+                        yield b": silence\n\n"
+                    elif event != shown and (event.id is None or event.id > seen):
+                        shown = event if event.name == "execution" else shown
+                        yield event.text()
+            finally:
+                if watch.leave(queue):
+                    self._watches.pop(execution.id, None)
+
+    async def ticks(self, event: asyncio.Event, silence: float) -> AsyncIterator[bool]:
+        """True whenever the event was set, False after so many seconds without it, until this process stops."""
+        closed = asyncio.create_task(self.until_closed())
+        waiting: asyncio.Task[Any] | None = None
         try:
-            # Read again: changes between the first read and `join` would be missed.
-            shown = StreamEvent("execution", execution_live_json(await _read_again(queries, execution)))
-            yield shown.text()
-            seen = after
-            for number, line in log_entries(await queries.logs(execution.id, after)):
-                seen = number
-                yield StreamEvent("log", log_json(number, line), number).text()
-            async for event in self._events(queue):
-                if not await admission.holds():
-                    yield b": the credentials are not valid any more\n\n"
-                    return
-                if event is None:
-                    yield b": silence\n\n"
-                elif event != shown and (event.id is None or event.id > seen):
-                    shown = event if event.name == "execution" else shown
-                    yield event.text()
+            while not self._closed:
+                waiting = asyncio.create_task(event.wait())
+                await asyncio.wait({waiting, closed}, timeout=silence, return_when=asyncio.FIRST_COMPLETED)
+                is_set = waiting.done()
+                waiting.cancel()
+                event.clear()
+                if not self._closed:
+                    yield is_set
         finally:
-            self.open -= 1
-            if watch.leave(queue):
-                self._watches.pop(execution.id, None)
+            closed.cancel()
+            if waiting is not None:
+                waiting.cancel()
 
     async def _events(self, queue: asyncio.Queue[StreamEvent | None]) -> AsyncIterator[StreamEvent | None]:
         """Events until the execution ends or this process stops; None after a while without one."""
         closed = asyncio.create_task(self.until_closed())
+        getting: asyncio.Task[StreamEvent | None] | None = None
         try:
             while not self._closed:
                 getting = asyncio.create_task(queue.get())
@@ -193,6 +234,8 @@ class Streams:
                 yield event
         finally:
             closed.cancel()
+            if getting is not None:
+                getting.cancel()
 
 
 async def _read_again(queries: Queries, execution: Execution) -> Execution:

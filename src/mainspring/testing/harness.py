@@ -147,7 +147,15 @@ def _seeded_parts(runtime: Runtime, store: RecordingStore, seed: int) -> Parts:
     """Made here and not by the application, so that all ids, from the first on, follow from the seed."""
     from ..app.parts import Parts
 
-    parts = Parts(store, runtime.registry, runtime.settings, runtime.clock, runtime.emit, runtime.tracer_provider)
+    parts = Parts(
+        store,
+        runtime.registry,
+        runtime.settings,
+        runtime.clock,
+        runtime.emit,
+        runtime.activity_counts,
+        runtime.tracer_provider,
+    )
     parts.chance.seed(seed)
     return parts
 

@@ -46,6 +46,9 @@ from tests.integration.core.engine.test_schedules import (
     test_skip_holds_across_nodes_for_schedule_trigger_and_enqueue,
     test_the_scheduler_sleeps_to_the_next_due_instant,
 )
+from tests.integration.core.errors.test_error_groups import (
+    test_failures_are_found_by_their_keys_and_grouped_by_their_error,
+)
 from tests.integration.core.test_back_dated import (
     test_an_absence_is_caught_up_one_after_another,
     test_one_is_moved_and_one_is_skipped,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring import Mainspring, any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
+from mainspring import Limit, Mainspring, any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
 from mainspring.core.forecast import ticks as simulated_ticks
 from mainspring.core.forecast.forecast import Forecast, forecast
 from mainspring.core.forecast.overlaps import overlaps
@@ -118,10 +118,11 @@ def test_stretches_laid_out_at_once_are_what_the_scheduler_decides_tick_by_tick(
     app = Mainspring("memory://")
     for number in range(40):
         zone = chance.choice(["UTC", "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Africa/Casablanca"])
-        app.job(f"job-{number}", trigger=drawn(chance), tz=zone)(nothing)
+        more = {"limits": [Limit("stock", concurrency=2)]} if number % 4 == 0 else {}
+        app.job(f"job-{number}", trigger=drawn(chance), tz=zone, **more)(nothing)
     begin, end = (f"{day}T00:00:00+00:00" for day in span)
     quick = {job.name: list(job.ticks) for job in simulated(app, begin, end).jobs}
-    monkeypatch.setattr(simulated_ticks, "_is_plain", lambda spec: False)
+    monkeypatch.setattr(simulated_ticks, "is_plain", lambda spec: False)
     assert quick == {job.name: list(job.ticks) for job in simulated(app, begin, end).jobs}
     assert len(quick) == 40
 

@@ -189,6 +189,7 @@ def reports(ctx: JobContext, file: str) -> dict[str, Any]:
     ctx.progress(3, 4, "nearly")
     ctx.count(orders=2)
     ctx.metadata["seen"] = True
+    ctx.tag(order_id="4711")
     return {
         "pid": os.getpid(),
         "tenant": ctx.tenant,
@@ -208,12 +209,15 @@ def _current_span() -> str:
     return f"{here.trace_id:032x}-{here.span_id:016x}"
 
 
-def uses_memory(ctx: JobContext, file: str) -> None:
+def uses_memory(ctx: JobContext, file: str) -> dict[str, float]:
+    """Returns its own milliseconds of processor time, and those of its process before it."""
+    before = time.process_time()
     held = b"x" * 60_000_000
     began = time.process_time()
     while time.process_time() - began < 0.1:
         pass
     del held
+    return {"own": (time.process_time() - before) * 1000, "before": before * 1000}
 
 
 async def awaits(ctx: JobContext, file: str) -> None:

@@ -177,7 +177,9 @@ async def test_memory_and_cpu_are_measured_and_limited(tmp_path: Path) -> None:
     assert attempt.cpu_ms is not None
     assert attempt.memory_mb is not None
     assert small.memory_mb is not None
-    assert 100 <= attempt.cpu_ms < 400
+    own, before = ended.result["own"], ended.result["before"]
+    assert 100 <= own <= attempt.cpu_ms + 1, "all that the handler used"
+    assert attempt.cpu_ms < own + min(200, before), "and little else: not what its process used before"
     assert 60 < attempt.memory_mb < 200
     assert first.result == after.result, "one child ran all three"
     assert attempt.memory_mb - small.memory_mb > 40, "each attempt has a peak of its own"
@@ -230,6 +232,7 @@ def _check_context(run: Execution, log: list[Any], children: list[int]) -> None:
     assert (result["resource"], result["user"], result["attempt"]) == ("hello", "robot", 1)
     assert run.counters["orders"] == 2
     assert run.metadata == {"seen": True}
+    assert run.search_keys == {"order_id": ["4711"]}
     assert {(line.logger, line.level, line.message.partition(" (")[0]) for line in log} == {
         ("stdout", "INFO", "printed"),
         ("stderr", "WARNING", "to stderr"),

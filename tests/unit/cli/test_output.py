@@ -15,7 +15,17 @@ from mainspring.cli import main
 from mainspring.cli.parameters import quoting_hint, read_params
 from mainspring.cli.root import run_command
 from mainspring.cli.screens.jobs import retry_text, runs_text
-from mainspring.cli.screens.output import cell, compact, moment, moment_in, progress_text, relative, rough, took
+from mainspring.cli.screens.output import (
+    cell,
+    compact,
+    moment,
+    moment_in,
+    progress_text,
+    relative,
+    rough,
+    took,
+    with_local_times,
+)
 from mainspring.cli.screens.table import Column, Way, fitting_widths, print_table
 from mainspring.core.render.entities import execution_json
 from mainspring.core.views.execution import Execution
@@ -126,6 +136,17 @@ def test_a_table_hides_what_is_empty_shortens_cells_and_only_then_drops_columns(
     lines, note = table(capsys, 20)
     assert lines == ["ID    JOB", "6789  crawl", "3210  report"]
     assert note == "(1 column hidden; widen the terminal or use -o json)\n"
+
+
+def test_an_error_keeps_its_room_and_lesser_columns_give_way() -> None:
+    readable = [10, 10, 36, 10]
+    assert fitting_widths(["keep", "drop", "last", "drop"], [12, 10, 80, 24], 64, readable) == {0: 12, 1: 10, 2: 38}
+    assert fitting_widths(["keep", "last"], [12, 80], 30, [10, 36]) == {0: 12, 1: 16}
+
+
+def test_times_in_a_sentence_are_shown_in_the_zone_of_the_reader() -> None:
+    text = with_local_times("paused until 2026-03-01T08:00:00.5Z: 2026-03-01", NOW)
+    assert text == f"paused until {datetime(2026, 3, 1, 8, tzinfo=UTC).astimezone():%H:%M:%S}: 2026-03-01"
 
 
 WIDE = ["0123456789  crawl   long words", "9876543210  report  -"]

@@ -128,8 +128,8 @@ def test_jobs_follow_the_settings_unless_they_say_otherwise(file: Path) -> None:
     assert (told["own"].tenant_max_attempts, told["own"].tenant_concurrency) == (9, 1)
     assert told["own"].tenant_retry == Retry("queue")
     assert (told["most"].tenant_max_attempts, told["most"].continue_on_failure) == (8, True)
-    assert told["ticks"].window == {"window": "previous_day", "max_span": "4w3d"}
-    assert told["month"].window == {"window": "previous_day", "max_span": "12w6d"}
+    assert told["ticks"].window == {"window": "previous_day", "max_span": "31d"}
+    assert told["month"].window == {"window": "previous_day", "max_span": "90d"}
     assert told["ticks"].tz == "Europe/Paris"
 
 
@@ -147,7 +147,7 @@ def test_jobs_follow_the_settings_unless_they_say_otherwise(file: Path) -> None:
         (
             "type = 'yesterday'\nmax_span = '31d'",
             {},
-            {"window": "previous_day", "max_span": "4w3d"},
+            {"window": "previous_day", "max_span": "31d"},
         ),
     ],
 )

@@ -96,6 +96,7 @@ def durations(job_name: str, *took: float) -> list[dict[str, str]]:
 
 
 NEXT, OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
+UNMUTED = "job_unmuted_failure_timestamp_seconds"
 WAITING, RUNNING = "job_oldest_waiting_timestamp_seconds", "job_currently_running"
 INFO = ("mainspring_info", '{instance="a",version="1"}')
 ALIVE, GONE = series(INFO[0], "1x240", INFO[1]), series(INFO[0], "1x8 stale", INFO[1])
@@ -106,6 +107,8 @@ READ = series("mainspring_read_timestamp_seconds", "0+15x240", '{instance="a"}')
 CASES: list[tuple[str, bool, int, list[dict[str, str]]]] = [
     ("JobExecutionFailed", True, 5, totals("0x60", "0x8 1x60")),
     ("JobExecutionFailed", False, 5, totals("0+1x60", "7x60")),
+    ("JobExecutionFailed", False, 6, [*totals("0x60", "0x8 1x60"), series(UNMUTED, "-90000x60")]),  # all are muted
+    ("JobExecutionFailed", True, 6, [*totals("0x60", "0x8 1x60"), series(UNMUTED, "-90000x8 130x60")]),
     ("JobRunningTooLong", True, 3, [series(OLDEST, "30x60"), READ]),
     ("JobRunningTooLong", False, 1, [series(OLDEST, "30x60"), READ]),
     ("JobRunningTooLong", False, 10, [series(OLDEST, "0x240"), READ]),

@@ -13,6 +13,7 @@ from mainspring.model.events import (
     AttemptEnded,
     ClockJumped,
     Fenced,
+    JobConflict,
     Pruned,
     Recovered,
     Rescued,
@@ -105,6 +106,7 @@ def test_every_line_of_an_execution_names_job_trigger_trace_execution_attempt_an
         (WaitingForStore("postgresql://db/jobs", 60.0, "refused"), "WARNING", "waiting_for_database"),
         (StoreReached("postgresql://db/jobs", 12.5), "INFO", "database_reached"),
         (Pruned(("crawl",)), "WARNING", "jobs_pruned"),
+        (JobConflict("crawl", "shop.crawl", "crm", "crm.crawl"), "WARNING", "job_conflict"),
         (SkewNoticed(2.5), "WARNING", "clock_skew"),
         (ClockJumped(-7200.0), "WARNING", "clock_jump"),
     ],
@@ -246,7 +248,8 @@ def test_text_values_are_quoted_where_a_reader_could_be_misled() -> None:
 def test_without_a_logger_of_its_own_it_writes_to_mainspring_and_configures_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    before = list(logging.getLogger("mainspring").handlers)  # of what ran in this process before
     with caplog.at_level(logging.INFO, logger="mainspring"):
         LogLines()(Started(RUN, 0))
     assert [record.name for record in caplog.records] == ["mainspring"]
-    assert logging.getLogger("mainspring").handlers == []
+    assert logging.getLogger("mainspring").handlers == before

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mainspring.core.declaring.job_specs import job_spec
 from mainspring.core.monitoring import metrics
 from mainspring.core.monitoring.metrics import JobReading, Reading, oldest_waiting
+from mainspring.core.views.queues import QueueView
 from mainspring.model.events import AttemptEnded, Started
 from mainspring.model.execution import ExecutionRow, State
 from mainspring.model.job import Job, JobStats, LiveCounts, encode_spec
@@ -135,3 +136,11 @@ def test_many_events_count_as_each_would_alone() -> None:
             (counts.durations, alone.jobs[name].durations),
         ):
             assert (mine.counts, mine.total) == (other.counts, pytest.approx(other.total))
+
+
+@pytest.mark.req("OBS-4", "QUE-1")
+def test_large_numbers_of_queues_are_exact() -> None:
+    views = [(QueueView(name="mail", ready=1_234_567, oldest=2_345_678.5), 0)]
+    text = page(Reading(jobs=(), left_out=0, at=0), ProcessCounts(1), "1", {}, views).decode()
+    assert 'mainspring_queue_ready{queue="mail"} 1234567\n' in text
+    assert 'mainspring_queue_oldest_seconds{queue="mail"} 2345678.5\n' in text

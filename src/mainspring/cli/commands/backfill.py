@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, get_args
@@ -12,19 +10,19 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.render.entities import backfill_json
+from ...core.render.masking import shown_params
 from ...core.views.records import Backfill
 from ...model.backfill import Only, Order
 from ...model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ...model.values.reading import duration_text
 from ..parameters import SHORTEST, as_options, read_params, short_id, textual_parameters
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
+from ..screens.following import followed
 from ..screens.output import compact, moment, note, print_fields, status, without_distance
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
 from .windows import begin_option, end_option, joined, typed_options, window_words
 
-FOLLOW_INTERVAL = 0.5
-LINE_INTERVAL = 10.0
 LISTED = 20
 ID = click.argument("backfill_id", metavar="ID")
 
@@ -202,46 +200,13 @@ def _leaving(made: Sequence[Backfill]) -> Iterator[None]:
 async def _waited(app: Mainspring, backfill: Backfill) -> Backfill:
     if not any({"scheduler", "worker"} & set(worker.roles) for worker in await app.workers()):
         note("no process is running, so it waits. Ctrl-C leaves it as it is")
-    return await (_with_bar(app, backfill) if sys.stderr.isatty() else _with_lines(app, backfill))
-
-
-async def _with_lines(app: Mainspring, backfill: Backfill) -> Backfill:
-    """A line every 10 s, for logs."""
-    while not backfill.over:
-        try:
-            return await app.backfills.wait(backfill.id, timeout=LINE_INTERVAL)
-        except TimeoutError:
-            backfill = await app.backfills.get(backfill.id)
-            note(f"backfill {backfill.id}: {_progress(backfill)}")
-    return backfill
-
-
-async def _with_bar(app: Mainspring, backfill: Backfill) -> Backfill:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
+    return await followed(
+        app.backfills,
+        backfill,
+        lambda each: f"backfill {each.id}: {_progress(each)}",
+        lambda each: f"{each.job} {_failures(each)}",
+        lambda each: each.ended,
     )
-
-    screen = Console(stderr=True, markup=False, highlight=False)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task(backfill.job, total=backfill.total)
-        while not backfill.over:
-            bar.update(task, description=f"{backfill.job} {_failures(backfill)}", completed=backfill.ended)
-            await asyncio.sleep(FOLLOW_INTERVAL)
-            backfill = await app.backfills.get(backfill.id)
-    return backfill
 
 
 # ---------------------------------------------------------------- screens
@@ -281,7 +246,7 @@ def _print(backfill: Backfill, tz: str) -> None:
             "left out": _left_out(backfill),
             "order": f"{backfill.order} first, {backfill.concurrency:,} at a time{paced}",
             "forced": "windows that are done too" if backfill.force else "",
-            "params": compact(backfill.params),
+            "params": compact(shown_params(backfill)),
             "note": backfill.note,
             "created": f"{moment(backfill.created_at)} by {backfill.created_by}",
             "finished": moment(backfill.finished_at) if backfill.finished_at else "",

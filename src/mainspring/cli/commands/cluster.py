@@ -9,20 +9,63 @@ import click
 from ...app.mainspring import Mainspring
 from ...core.locks import LockNotFound
 from ...core.render.entities import lock_json, worker_json
-from ...core.views.records import LockPage, WorkerView
+from ...core.views.records import LockPage, WorkerView, worker_view
 from ..parameters import short_id
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.output import moment, without_distance
+from ..screens.output import note as hint
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
 
 
-@click.command()
+@click.group(cls=CommandGroup, epilog=EXIT_CODES, invoke_without_command=True)
 @client_options
-def workers(session: ClientSession) -> None:
-    """Running processes, with their last heartbeat."""
-    found = session.call(lambda app: app.workers())
-    session.show([worker_json(worker) for worker in found], lambda: _print_workers(found))
+@click.pass_context
+def workers(context: click.Context, session: ClientSession) -> None:
+    """Running processes, with their last heartbeat. Drain one, so that it takes no more work."""
+    if context.invoked_subcommand is None:
+        _list_workers(session)
+
+
+@workers.command("list")
+@click.option(
+    "--silent", is_flag=True, help="Those of the last hour that sent no heartbeat within their lease, instead."
+)
+@client_options
+def list_workers(session: ClientSession, silent: bool) -> None:
+    """Running processes, with their last heartbeat; or those that fell silent."""
+    _list_workers(session, silent)
+
+
+@workers.command("drain")
+@click.argument("id")
+@click.option("--note", help="Why, for those who find it draining.")
+@client_options
+def drain_worker(session: ClientSession, id: str, note: str | None) -> None:
+    """Let one process take no more work and finish what it runs. ID may be the beginning of its id."""
+    drained = session.call(lambda app: app.drain_worker(id, note=note, by=operator()))
+    session.show({"id": drained, "draining": True}, lambda: click.echo(f"worker {drained} takes no more work"))
+
+
+@workers.command("undrain")
+@click.argument("id")
+@client_options
+def undrain_worker(session: ClientSession, id: str) -> None:
+    """Let a drained process take work again."""
+    worker = session.call(lambda app: app.undrain_worker(id, by=operator()))
+    session.show({"id": worker, "draining": False}, lambda: click.echo(f"worker {worker} takes work again"))
+
+
+def _list_workers(session: ClientSession, only_silent: bool = False) -> None:
+    async def work(app: Mainspring) -> tuple[list[WorkerView], list[WorkerView]]:
+        silent = await (await app._runtime.engine()).queries.silent_workers()
+        return await app.workers(), sorted(map(worker_view, silent), key=lambda worker: worker.last_heartbeat_at)
+
+    alive, silent = session.call(work)
+    found = silent if only_silent else alive
+    session.show([worker_json(worker) for worker in found], lambda: _print_workers(found, only_silent))
+    if silent and not only_silent:
+        hint(f"{len(silent)} fell silent within the last hour: mainspring workers list --silent")
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
@@ -54,16 +97,20 @@ def release_lock(session: ClientSession, name: str) -> None:
     session.show({"lock": name, "released": True}, lambda: click.echo(f"lock {name!r} released"))
 
 
-def _print_workers(found: Sequence[WorkerView]) -> None:
+def _print_workers(found: Sequence[WorkerView], silent: bool) -> None:
     if not found:
-        click.echo("No process is running. Start one with: mainspring run MODULE:APP")
+        none = "No process is running. Start one with: mainspring run MODULE:APP"
+        click.echo("No process is silent." if silent else none)
         return
     columns = [
         Column("WORKER", lambda worker: worker.id, "keep", short_id),
+        Column("STATE", lambda worker: "silent" if silent else "draining" if worker.draining else "alive"),
+        Column("LAST HEARTBEAT", lambda worker: moment(worker.last_heartbeat_at), "keep"),
         Column("HOST", lambda worker: worker.host, "cut"),
         Column("PID", lambda worker: str(worker.pid)),
         Column("RUNNING", lambda worker: f"{worker.running}/{worker.concurrency}"),
-        Column("LAST HEARTBEAT", lambda worker: moment(worker.last_heartbeat_at), "keep", without_distance),
+        Column("APPLICATION", lambda worker: worker.application or "-", "drop"),
+        Column("RELEASE", lambda worker: worker.release or "-", "drop"),
         Column("ROLES", lambda worker: ",".join(worker.roles), "drop"),
         Column("QUEUES", lambda worker: "all" if worker.queues is None else ",".join(worker.queues), "drop"),
         Column("STARTED", lambda worker: moment(worker.started_at), "drop"),

@@ -14,12 +14,12 @@ import msgspec
 from ...admin import schema
 from ...admin.copy import Compared, Moved, Progress, verify
 from ...admin.copy import copy as copy_all
-from ...config.load import load
 from ..root import EXIT_CODES, INTERRUPTED, REFUSED, CommandGroup
 from ..screens.output import console, note, print_fields, print_json
+from ..session import ClientSession, client_options, source_options
 
-_URL = click.option(
-    "--database-url", metavar="URL", help="The database  [default: MAINSPRING_DATABASE_URL, mainspring.toml]"
+_CONTRACT = click.option(
+    "--contract", is_flag=True, help="Also take away what only older releases need; refused while one of them runs."
 )
 _OUTPUT = click.option(
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs."
@@ -32,27 +32,27 @@ def db() -> None:
 
 
 @db.command()
-@_URL
-@_OUTPUT
-def status(database_url: str | None, output: str) -> None:
-    """The version of the tables, and what is missing. Changes nothing."""
-    _show(asyncio.run(schema.status(_url(database_url))), output)
+@client_options
+def status(session: ClientSession) -> None:
+    """Where the schema stands, what is missing, and which releases of Mainspring are running. Changes nothing."""
+    _show(session, asyncio.run(schema.status(session.database_url())))
 
 
 @db.command()
-@_URL
-@_OUTPUT
-def migrate(database_url: str | None, output: str) -> None:
-    """Apply what is missing. Safe while applications run, and while others do the same."""
-    _show(asyncio.run(schema.migrate(_url(database_url))), output)
+@client_options
+@_CONTRACT
+def migrate(session: ClientSession, contract: bool) -> None:
+    """Add what is missing. Safe while applications run, also those of the release before."""
+    _show(session, asyncio.run(schema.migrate(session.database_url(), contract=contract)))
 
 
 @db.command()
-@_URL
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out what led to this version.")
-def sql(database_url: str | None, after: int) -> None:
+@source_options
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out the steps up to this one.")
+@_CONTRACT
+def sql(session: ClientSession, after: int, contract: bool) -> None:
     """Print the SQL that `migrate` runs, for an administrator to read and apply. Connects to nothing."""
-    click.echo(schema.script(_url(database_url), after), nl=False)
+    click.echo(schema.script(session.database_url(), after, contract=contract), nl=False)
 
 
 @db.command()
@@ -122,20 +122,26 @@ def _print_compared(compared: Sequence[Compared]) -> None:
         note(difference)
 
 
-def _url(given: str | None) -> str:
-    return load({"database_url": given}).process.database_url
+def _show(session: ClientSession, found: schema.SchemaStatus) -> None:
+    session.show(msgspec.structs.asdict(found), lambda: print_fields(_fields(found)))
 
 
-def _show(found: schema.SchemaStatus, output: str) -> None:
-    if output == "json":
-        print_json(msgspec.structs.asdict(found))
-        return
-    pending = ", ".join(map(str, found.pending)) or "none"
-    fields: dict[str, Any] = {
+def _fields(found: schema.SchemaStatus) -> dict[str, Any]:
+    running = [f"{count} of Mainspring {version}" for version, count in found.running.items()]
+    outdated = f"{len(found.outdated)}: {', '.join(found.outdated)}"
+    contracts = f"{_numbers(found.contracts)}: `mainspring db migrate --contract`, once no older release runs"
+    return {
         "database": found.database,
         "schema": found.schema,
-        "version": f"{found.current} of {found.newest}",
-        "pending": pending,
-        "functions to replace": f"{len(found.outdated)}: {', '.join(found.outdated)}" if found.outdated else None,
+        "step": f"{found.expanded} of {found.newest}",
+        "pending": _numbers(found.pending) or "none",
+        "to take away": contracts if found.contracts else None,
+        "functions to replace": outdated if found.outdated else None,
+        "releases have to know": f"step {found.required}",
+        "this release": f"Mainspring {found.version}",
+        "workers running": ", ".join(running) or "none",
     }
-    print_fields(fields)
+
+
+def _numbers(steps: Sequence[int]) -> str:
+    return ", ".join(map(str, steps))

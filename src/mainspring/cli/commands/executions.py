@@ -12,20 +12,26 @@ from typing import Any
 import click
 
 from ...app.mainspring import Mainspring
-from ...core.commands.bulk import BulkResult, OnItem
+from ...core.filters.executions import FIELDS
+from ...core.queries.execution_lists import BUDGET
 from ...core.queries.queries import LEVELS
 from ...core.render.entities import execution_json, execution_live_json, log_json
 from ...core.views.execution import Execution
+from ...core.views.page import Page
 from ...core.views.records import LogEntry
 from ...model.execution import State
-from ..many import EXECUTION_FILTER, check_choice, read_filters, run_bulk
-from ..parameters import find_execution
+from ..bulk_actions import bulk_options, run_bulk_action
+from ..filters import SYSTEM, filter_options, given
+from ..many import chosen_filter, steer_many
+from ..parameters import find_execution, read_params, textual_parameters
 from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
 from ..screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable
-from ..screens.output import console, first_line, note, progress_text
+from ..screens.output import console, first_line, moment, note, now, progress_text
 from ..session import ClientSession, client_options, operator
 
 FOLLOW_INTERVAL = 0.5
+MOST_PAGES = 10
+"""Pages of 1,000 running executions that are read to find the longest."""
 ID = click.argument("execution_id", metavar="ID")
 IDS = click.argument("execution_ids", metavar="ID...", nargs=-1)
 
@@ -39,30 +45,55 @@ def executions() -> None:
 
 
 @executions.command("list")
-@click.option("--job", help="Only executions of this job, also of a removed one.")
-@click.option(
-    "--status", multiple=True, type=click.Choice([state.value for state in State]), help="Only these; may be repeated."
-)
-@click.option("--running", is_flag=True, help="Only running executions.")
-@click.option("--tenant", help="Only executions of this tenant.")
-@click.option("--trace-id", help="Only executions of this trace.")
+@filter_options(FIELDS)
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many, newest first."
 )
+@click.option("--before", metavar="ID", help="Only those older than this one, to go on after a page.")
+@click.option("--longest", is_flag=True, help="Only those that are running, the longest first.")
+@SYSTEM
 @client_options
-def list_executions(session: ClientSession, running: bool, status: Sequence[str], **filters: Any) -> None:
+def list_executions(
+    session: ClientSession, limit: int, before: str | None, longest: bool, system: bool, **filters: Any
+) -> None:
     """Executions, newest first."""
-    if running and status:
+    wanted, job = given(filters), filters["job"]
+    if wanted.get("running") and "status" in wanted:
         raise click.UsageError("--running and --status exclude each other; give one of them")
+    if longest and (before is not None or "status" in wanted or wanted.get("running") is False):
+        raise click.UsageError("--longest shows what is running; leave out --before, --status and --no-running")
 
-    async def work(app: Mainspring) -> list[Execution]:
-        found = await app.executions(status=status or None, running=running or None, **filters)
-        if not found and filters["job"] and not await app.executions(filters["job"], limit=1):
-            await app.job_view(filters["job"])  # a misspelt name is an error, not an empty list
+    async def work(app: Mainspring) -> Page[Execution]:
+        if longest:
+            return await _longest(app, limit, system=system, **wanted | {"running": True})
+        found = await app.executions(limit=limit, before=before, system=system, **wanted)
+        if not found and job and not await app.executions(job, limit=1):
+            await app.job_view(job)  # a misspelt name is an error, not an empty list
+        if not found and (group := wanted.get("error_group")):
+            await app.errors.get(group)  # the same
         return found
 
     found = session.call(work)
     session.show([execution_json(execution) for execution in found], lambda: print_executions(found))
+    if found.searched_until is not None:
+        note(
+            f"Looked at the {'next' if before else 'newest'} {BUDGET:,} executions, back to "
+            f"{moment(found.searched_until, now())}; narrow it with --job or --since, "
+            f"or go on with --before {found.next}"
+        )
+
+
+async def _longest(app: Mainspring, limit: int, **wanted: Any) -> Page[Execution]:
+    """Those that began first. No list is sorted by that; what runs is bounded by the slots of all processes."""
+    page = await app.executions(limit=1_000, **wanted)
+    found = list(page)
+    for _ in range(MOST_PAGES - 1):
+        if page.next is None:
+            break
+        page = await app.executions(limit=1_000, before=page.next, **wanted)
+        found += page
+    found.sort(key=lambda execution: execution.started_at or execution.created_at)
+    return Page(found[:limit], searched_until=page.searched_until)
 
 
 @executions.command("show")
@@ -112,14 +143,27 @@ def logs(session: ClientSession, execution_id: str, follow: bool, tail: int | No
 
 @executions.command("cancel")
 @IDS
-@EXECUTION_FILTER
+@filter_options(FIELDS)
 @click.option("--note", help="Why; stored with the execution.")
+@bulk_options
 @client_options
-def cancel(session: ClientSession, execution_ids: Sequence[str], filters: Sequence[str], note: str | None) -> int:
-    """End a waiting execution; ask the worker of a running one to stop it."""
-    check_choice(execution_ids, filters, "execution")
-    if filters or len(execution_ids) > 1:
-        return _end_many(session, "cancel", execution_ids, filters, note)
+def cancel(
+    session: ClientSession,
+    execution_ids: Sequence[str],
+    note: str | None,
+    dry_run: bool,
+    yes: bool,
+    pace: str | None,
+    **options: Any,
+) -> int:
+    """End a waiting execution; ask the worker of a running one to stop it.
+
+    With filters such as --job and --status, a bulk action cancels all that match: see mainspring bulk.
+    """
+    how = {"dry_run": dry_run, "yes": yes, "pace": pace}
+    code = steer_many(session, "cancel", "executions", execution_ids, options, how, reason=note)
+    if code is not None:
+        return code
 
     async def work(app: Mainspring) -> Shown:
         found = await find_execution(app, execution_ids[0])
@@ -131,24 +175,63 @@ def cancel(session: ClientSession, execution_ids: Sequence[str], filters: Sequen
 
 @executions.command("retry")
 @IDS
-@EXECUTION_FILTER
+@filter_options(FIELDS)
+@click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="Change a parameter; may be repeated.")
+@click.option("--set-json", metavar="JSON", help="Change parameters, as an object.")
+@click.option("--unset", metavar="KEY", multiple=True, help="Take a parameter away; may be repeated.")
 @click.option("--failed-only", is_flag=True, help="Of a job with tenants: for those only that did not complete.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
+@click.option(
+    "--probe", type=click.IntRange(0, 100), default=0, help="Of many: run so many first, and stop if one fails."
+)
+@click.option("--note", help="Of many: why; stored with the bulk action.")
+@bulk_options
 @client_options
 def retry(
-    session: ClientSession, execution_ids: Sequence[str], filters: Sequence[str], failed_only: bool, wait: bool
+    session: ClientSession,
+    execution_ids: Sequence[str],
+    pairs: Sequence[str],
+    set_json: str | None,
+    unset: Sequence[str],
+    failed_only: bool,
+    wait: bool,
+    probe: int,
+    note: str | None,
+    dry_run: bool,
+    yes: bool,
+    pace: str | None,
+    **options: Any,
 ) -> int:
-    """Run a failed execution again, as a new one with the same parameters and window."""
-    check_choice(execution_ids, filters, "execution")
-    if filters or len(execution_ids) > 1:
-        if failed_only or wait:
-            raise click.UsageError(f"{'--failed-only' if failed_only else '--wait'} is for one execution")
-        return _end_many(session, "retry", execution_ids, filters, None)
+    """Run a failed execution again, as a new one with the same window, and the same parameters unless --set changes
+    them.
+
+    With filters such as --job, --status and --error-group, a bulk action retries all that match: see mainspring bulk.
+    """
+    edit: dict[str, Any] = {}
+    if pairs or set_json or unset:
+        edit = {"params": read_params(set_json, pairs) or {}, "remove": unset}
+    how: dict[str, Any] = {"dry_run": dry_run, "yes": yes, "pace": pace, "probe": probe, "note": note}
+    many = bool(given(options) or len(execution_ids) > 1 or dry_run or pace or probe or note)
+    if (failed_only or wait) and many:
+        raise click.UsageError(f"{'--failed-only' if failed_only else '--wait'} is for one execution, run at once")
+    if failed_only and edit:
+        raise click.UsageError("--failed-only excludes --set, --set-json and --unset")
+    if edit and many:
+        wanted = chosen_filter(execution_ids, options, "executions")
+        return run_bulk_action(session, "edit", "executions", wanted, ids=execution_ids, edit=edit, **how)
+    code = steer_many(session, "retry", "executions", execution_ids, options, how)
+    if code is not None:
+        return code
     made: list[Execution] = []
 
     async def work(app: Mainspring) -> Shown:
         found = await find_execution(app, execution_ids[0])
-        made.append(await (app.tenants.retry_failed if failed_only else app.retry)(found, by=operator()))
+        if failed_only:
+            made.append(await app.tenants.retry_failed(found, by=operator()))
+        else:
+            if edit:
+                edit["params"] = read_params(set_json, pairs, textual_parameters(app, found.handler)) or {}
+            made.append(await app.retry(found, by=operator(), **edit))
         return await shown(app, await waited(app, made[0]) if wait else made[0])
 
     with leaving(lambda: made[0].id if made else ""):
@@ -157,16 +240,28 @@ def retry(
     return 0 if not wait or again.execution.state is State.COMPLETED else 1
 
 
-def _end_many(
-    session: ClientSession, command: str, ids: Sequence[str], filters: Sequence[str], note: str | None
+@executions.command("delete")
+@IDS
+@filter_options(FIELDS)
+@click.option("--note", help="Why; stored with the bulk action.")
+@bulk_options
+@client_options
+def delete(
+    session: ClientSession,
+    execution_ids: Sequence[str],
+    note: str | None,
+    pace: str | None,
+    yes: bool,
+    dry_run: bool,
+    **options: Any,
 ) -> int:
-    wanted = read_filters(filters)
+    """Delete executions that have ended, with their logs. Statistics and the audit trail stay.
 
-    async def work(app: Mainspring, on_item: OnItem) -> BulkResult:
-        found = [await find_execution(app, id) for id in ids] if ids else None
-        return await app.bulk.executions(command, found, by=operator(), note=note, on_item=on_item, **wanted)
-
-    return run_bulk(session, command, work, "EXECUTION")
+    By IDs, or by filters such as --status failed --until 30d: a bulk action, see mainspring bulk.
+    """
+    wanted = chosen_filter(execution_ids, options, "executions")
+    how: dict[str, Any] = {"dry_run": dry_run, "yes": yes, "pace": pace, "note": note}
+    return run_bulk_action(session, "delete", "executions", wanted, ids=execution_ids, **how)
 
 
 async def waited(app: Mainspring, execution: Execution) -> Execution:

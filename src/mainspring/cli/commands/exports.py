@@ -8,8 +8,13 @@ from typing import Any, TypeVar
 
 import click
 
+from ...app.mainspring import Mainspring
 from ..root import EXIT_CODES, CommandGroup
+from ..screens.output import note
 from ..session import ClientSession, source_options
+
+LEFT_OUT = 3
+"""The exit code if not every job has rules."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,7 +49,7 @@ def export(text: str, to: Path | None) -> None:
         raise click.BadParameter(f"{str(to)!r} cannot be written: {error.strerror}", param_hint="--to") from None
 
 
-@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+@click.group(cls=CommandGroup, epilog=f"{EXIT_CODES[:-1]}; 3 some jobs have no rules.")
 def alerts() -> None:
     """Alert rules for Prometheus."""
 
@@ -59,12 +64,28 @@ def alerts() -> None:
     help="How much later than by its own rules a job may be.",
 )
 @source_options
-def export_rules(session: ClientSession, to: Path | None, output: str, slack: str) -> None:
+def export_rules(session: ClientSession, to: Path | None, output: str, slack: str) -> int:
     """Rules for every job, with thresholds from its schedule, its timeout and how long its last runs took.
 
-    Write them again when jobs change: after a deploy, and once there is some history.
+    Write them again when jobs change: after a deploy, and once there is some history. Jobs beyond the setting
+    metrics_jobs have no metrics, so they get no rules; the exit code is then 3.
     """
-    export(session.call(lambda app: app.monitoring.alert_rules(slack, form="json" if output == "json" else "yaml")), to)
+
+    async def work(app: Mainspring) -> tuple[str, int, list[str]]:
+        rules = await app.monitoring.alert_rules(slack, form="json" if output == "json" else "yaml")
+        return rules, *await app.monitoring.left_out()
+
+    text, left_out, some = session.call(work)
+    export(text, to)
+    if not left_out:
+        return 0
+    more = f" and {left_out - len(some):,} more" if left_out > len(some) else ""
+    jobs = "1 job has" if left_out == 1 else f"{left_out:,} jobs have"
+    note(
+        f"{jobs} no rules, because there are more jobs than the setting metrics_jobs allows to have "
+        f"metrics: {', '.join(some)}{more}"
+    )
+    return LEFT_OUT
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)

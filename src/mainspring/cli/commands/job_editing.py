@@ -13,8 +13,21 @@ from ...core.render.entities import job_json, why_json
 from ...core.views.job import JobView
 from ..parameters import called, read_fields, taken_out
 from ..screens.jobs import print_job
-from ..screens.output import note, print_fields, print_lines, status
+from ..screens.output import note, print_fields, print_lines, status, with_local_times
 from ..session import ClientSession, client_options, operator
+
+_REMEDIES = {
+    "paused": "mainspring jobs resume {job}",
+    "cancelled": "mainspring jobs reactivate {job}",
+    "queue_paused": "mainspring queues resume {queue}",
+    "handler_paused": "mainspring handlers resume {handler}",
+    "no_worker": "mainspring run MODULE:APP",
+    "no_scheduler": "mainspring run MODULE:APP --roles scheduler",
+    "draining": "mainspring workers list, then mainspring workers undrain ID",
+    "slots_busy": "mainspring executions list --longest",
+    "limit_reached": "mainspring locks list",
+}
+"""The next command for a reason, by its code."""
 
 
 @click.command("edit")
@@ -66,6 +79,17 @@ def why_job(session: ClientSession, name: str) -> None:
 def _print_why(view: JobView, reasons: Sequence[Reason]) -> None:
     blocked = any(reason.blocking for reason in reasons)
     print_fields({"job": view.name, "status": status(view.state.value), "can run": "no" if blocked else "yes"})
+    remedies = {reason.code: _REMEDIES[reason.code] for reason in reasons if reason.code in _REMEDIES}
     for title, blocking in (("obstacles", True), ("status", False)):
-        if lines := [reason.message for reason in reasons if reason.blocking is blocking]:
+        if lines := [with_local_times(reason.message) for reason in reasons if reason.blocking is blocking]:
             print_lines("\n".join(lines), title)
+    if remedies:
+        print_lines("\n".join(each.format(**_names(view, reasons)) for each in remedies.values()), "what to do")
+
+
+def _names(view: JobView, reasons: Sequence[Reason]) -> dict[str, str]:
+    """The names in the remedies; a reason names the queue or the handler that is paused."""
+    named: dict[str, str] = {
+        key: each.details[key] for each in reasons for key in ("queue", "handler") if key in each.details
+    }
+    return {"job": view.name, "queue": view.queue, "handler": view.handler, **named}

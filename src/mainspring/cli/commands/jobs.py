@@ -9,16 +9,20 @@ from typing import Any
 import click
 
 from ...app.mainspring import Mainspring
-from ...core.commands.bulk import BulkResult, OnItem
+from ...core.filters.jobs import FIELDS
+from ...core.queries.job_lists import SORTS
 from ...core.render.entities import job_json
 from ...core.views.execution import Execution
 from ...core.views.job import JobView
+from ...core.views.page import Page
 from ...core.views.records import WorkerView
 from ...model.errors import CommandRefused, InvalidValue
 from ...model.execution import State
 from ...model.job import JobState
 from ...model.values.reading import duration, instant
-from ..many import JOB_FILTER, check_choice, read_filters, run_bulk
+from ..bulk_actions import bulk_options, run_bulk_action
+from ..filters import SYSTEM, filter_options, given
+from ..many import chosen_filter, steer_many
 from ..parameters import as_options, quoting_hint, read_params, textual_parameters
 from ..root import EXIT_CODES, CommandGroup
 from ..screens.executions import Shown, show_execution, shown
@@ -27,6 +31,7 @@ from ..screens.output import note
 from ..session import ClientSession, client_options, operator
 from .executions import leaving, waited
 from .job_editing import edit_job, why_job
+from .queues import pause_words
 
 NAMES = click.argument("names", metavar="NAME...", nargs=-1)
 OPTIONS = {"at": "--at", "to": "--to", "resume_at": "--until"}
@@ -40,18 +45,41 @@ def jobs() -> None:
 
 
 @jobs.command("list")
-@click.option("--status", type=click.Choice([state.value for state in JobState]), help="Only jobs in this state.")
-@click.option("--queue", help="Only jobs of this queue.")
+@filter_options(FIELDS)
+@click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="A - reverses the order.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
+@click.option("--after", metavar="NAME", help="Only names after this one, to go on after a page sorted by name.")
+@click.option("--page", type=click.IntRange(1), default=1, help="Which page, in any order; the first is 1.")
+@SYSTEM
 @client_options
-def list_jobs(session: ClientSession, status: str | None, queue: str | None) -> None:
-    """All jobs with their schedule, next run and last outcome."""
+def list_jobs(
+    session: ClientSession, sort: str, limit: int, after: str | None, page: int, system: bool, **filters: Any
+) -> None:
+    """Jobs with their schedule, next run and last outcome."""
+    wanted, offset = given(filters), (page - 1) * limit
+    if after is not None and page > 1:
+        raise click.UsageError("--after and --page exclude each other; give one of them")
 
-    async def work(app: Mainspring) -> tuple[list[JobView], list[WorkerView]]:
-        return await app.jobs(), await app.workers()
+    paused: list[str] = []
 
-    everything, workers = session.call(work)
-    found = [view for view in everything if status in (None, view.state.value) and queue in (None, view.queue)]
-    session.show([job_json(view) for view in found], lambda: print_jobs(found, bool(everything), bool(workers)))
+    async def work(app: Mainspring) -> tuple[Page[JobView], bool, list[WorkerView]]:
+        if wanted.get("paused") and not session.wants_json:
+            paused.extend(
+                f"queue {each.name} is {pause_words(each.pause)}" for each in await app.queues.all() if each.pause
+            )
+            paused.extend(
+                f"handler {each.name} is {pause_words(each.pause)}" for each in await app.handlers.all() if each.pause
+            )
+        found = await app.jobs(sort=sort, limit=limit, offset=offset, after=after, system=system, **wanted)
+        return found, bool(found or await app.jobs(limit=1)), await app.workers()
+
+    found, any_jobs, workers = session.call(work)
+    session.show([job_json(view) for view in found], lambda: print_jobs(found, any_jobs, bool(workers)))
+    if found.next is not None or (sort != "name" and len(found) == limit):
+        go_on = f"--page {page + 1}" if found.next is None else f"--after {found.next}"
+        note(f"{len(found)} of {found.total} jobs; go on with {go_on}")
+    for each in paused:
+        click.echo(f"Also: {each}")
 
 
 @jobs.command("show")
@@ -129,7 +157,7 @@ def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
 
 @jobs.command("pause")
 @NAMES
-@JOB_FILTER
+@filter_options(FIELDS)
 @click.option("--note", help="Why, for those who find it paused.")
 @click.option("--for", "pause_for", metavar="DURATION", help="Resume by itself after this time, such as 2h.")
 @click.option(
@@ -137,23 +165,31 @@ def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
     metavar="INSTANT",
     help="Resume by itself at this time, such as 2026-03-01T08:00; without an offset: in the job's zone.",
 )
+@bulk_options
 @client_options
 def pause_job(
     session: ClientSession,
     names: Sequence[str],
-    filters: Sequence[str],
     note: str | None,
     pause_for: str | None,
     until: str | None,
+    dry_run: bool,
+    yes: bool,
+    pace: str | None,
+    **options: Any,
 ) -> int:
-    """Stop the schedule of a job until it is resumed. Running executions end as usual."""
-    check_choice(names, filters, "job")
+    """Stop the schedule of a job until it is resumed. Running executions end as usual.
+
+    With filters such as --queue and --tag, a bulk action pauses all that match: see mainspring bulk. So do resume,
+    cancel, retry and remove.
+    """
     if pause_for and until:
         raise click.UsageError("--for and --until exclude each other; give one of them")
-    if filters or len(names) > 1:
-        if pause_for or until:
-            raise click.UsageError("--for and --until are for one job")
-        return _steer_many(session, "pause", names, filters, note=note)
+    how = {"dry_run": dry_run, "yes": yes, "pace": pace}
+    if (pause_for or until) and (len(names) != 1 or dry_run or pace):
+        raise click.UsageError("--for and --until are for one job")
+    if (code := steer_many(session, "pause", "jobs", names, options, how, reason=note)) is not None:
+        return code
     resume_after = duration("--for", pause_for) if pause_for else None
     if until:
         instant("--until", until, tz="UTC")  # the job's zone is applied later; here only the format is checked
@@ -165,26 +201,18 @@ def pause_job(
     return 0
 
 
-def _steer_many(
-    session: ClientSession, command: str, names: Sequence[str], filters: Sequence[str], note: str | None = None
-) -> int:
-    wanted = read_filters(filters)
-
-    async def work(app: Mainspring, on_item: OnItem) -> BulkResult:
-        return await app.bulk.jobs(command, names or None, by=operator(), note=note, on_item=on_item, **wanted)
-
-    return run_bulk(session, command, work, "JOB")
-
-
 @jobs.command("resume")
 @NAMES
-@JOB_FILTER
+@filter_options(FIELDS)
+@bulk_options
 @client_options
-def resume_job(session: ClientSession, names: Sequence[str], filters: Sequence[str]) -> int:
+def resume_job(
+    session: ClientSession, names: Sequence[str], dry_run: bool, yes: bool, pace: str | None, **options: Any
+) -> int:
     """End a pause and plan the next run."""
-    check_choice(names, filters, "job")
-    if filters or len(names) > 1:
-        return _steer_many(session, "resume", names, filters)
+    how = {"dry_run": dry_run, "yes": yes, "pace": pace}
+    if (code := steer_many(session, "resume", "jobs", names, options, how)) is not None:
+        return code
     _show(session, session.call(lambda app: app.resume(names[0], by=operator())))
     return 0
 
@@ -229,13 +257,16 @@ def _excepted(session: ClientSession, work: Callable[[Mainspring], Awaitable[Job
 
 @jobs.command("cancel")
 @NAMES
-@JOB_FILTER
+@filter_options(FIELDS)
+@bulk_options
 @client_options
-def cancel_job(session: ClientSession, names: Sequence[str], filters: Sequence[str]) -> int:
+def cancel_job(
+    session: ClientSession, names: Sequence[str], dry_run: bool, yes: bool, pace: str | None, **options: Any
+) -> int:
     """Stop a job for good, and cancel its waiting and running executions."""
-    check_choice(names, filters, "job")
-    if filters or len(names) > 1:
-        return _steer_many(session, "cancel", names, filters)
+    how = {"dry_run": dry_run, "yes": yes, "pace": pace}
+    if (code := steer_many(session, "cancel", "jobs", names, options, how)) is not None:
+        return code
 
     async def work(app: Mainspring) -> JobView:
         await app.job_view(names[0])  # a name is never taken for the id of an execution
@@ -264,13 +295,16 @@ def revert_job(session: ClientSession, name: str) -> None:
 
 @jobs.command("retry")
 @NAMES
-@JOB_FILTER
+@filter_options(FIELDS)
+@bulk_options
 @client_options
-def retry_job(session: ClientSession, names: Sequence[str], filters: Sequence[str]) -> int:
+def retry_job(
+    session: ClientSession, names: Sequence[str], dry_run: bool, yes: bool, pace: str | None, **options: Any
+) -> int:
     """Run the last failed execution of a job again, as a new one."""
-    check_choice(names, filters, "job")
-    if filters or len(names) > 1:
-        return _steer_many(session, "retry", names, filters)
+    how = {"dry_run": dry_run, "yes": yes, "pace": pace}
+    if (code := steer_many(session, "retry", "jobs", names, options, how)) is not None:
+        return code
 
     async def work(app: Mainspring) -> Shown:
         view = await app.job_view(names[0])  # a name is never taken for the id of an execution
@@ -287,13 +321,30 @@ def retry_job(session: ClientSession, names: Sequence[str], filters: Sequence[st
 
 
 @jobs.command("remove")
-@click.argument("name")
+@NAMES
+@filter_options(FIELDS)
 @click.option("--force", is_flag=True, help="Also while it waits or runs (that is cancelled), or others come after it.")
 @click.option("--purge", is_flag=True, help="Remove its history too; asks first.")
-@click.option("--yes", is_flag=True, help="Do not ask before a purge; needed where there is no terminal.")
+@bulk_options
 @client_options
-def remove_job(session: ClientSession, name: str, force: bool, purge: bool, yes: bool) -> None:
+def remove_job(
+    session: ClientSession,
+    names: Sequence[str],
+    force: bool,
+    purge: bool,
+    dry_run: bool,
+    yes: bool,
+    pace: str | None,
+    **options: Any,
+) -> int:
     """Delete a job. Its history stays, unless purged."""
+    wanted = chosen_filter(names, options, "jobs")
+    if len(names) != 1 or dry_run or pace:
+        if force or purge:
+            raise click.UsageError("--force and --purge are for one job")
+        how: dict[str, Any] = {"dry_run": dry_run, "yes": yes, "pace": pace}
+        return run_bulk_action(session, "delete", "jobs", wanted, ids=names, **how)
+    name = names[0]
     if purge and not yes:
         _confirm_purge(name)
 
@@ -312,6 +363,7 @@ def remove_job(session: ClientSession, name: str, force: bool, purge: bool, yes:
         )
     kept = "with its history" if purge else "its history is kept"
     session.show({"removed": name, "purged": purge}, lambda: click.echo(f"job {name!r} removed; {kept}"))
+    return 0
 
 
 def _confirm_purge(name: str) -> None:

@@ -155,7 +155,7 @@ async def _past(url: str) -> Past:
     logging.getLogger("mainspring").addHandler(logging.NullHandler())
     async with asyncio.timeout(READ_TIMEOUT):
         found = await status(url)
-        if found.current == 0:
+        if found.required == 0:
             return Past(why="the database holds no tables of Mainspring yet")
         if found.pending:
             return Past(why="the database is not migrated to this release")

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import click
+import msgspec
 
 from ...app.mainspring import Mainspring
 from ...core.commands.tenant_retries import TenantRun
 from ...core.monitoring.why import nobody_for
 from ...core.render.entities import execution_json, tenant_json
+from ...core.render.masking import shown_params
 from ...core.rules.stopping import overrun_hint
 from ...core.views.execution import Attempt, Execution, row_of
 from ...core.views.job import JobView, job_of
@@ -70,6 +72,24 @@ def show_execution(session: ClientSession, found: Shown) -> None:
     session.show(shape, lambda: _print_execution(found))
 
 
+def edited_words(execution: Execution) -> str:
+    """`order: 1 -> 2, good: added as true`."""
+    words = []
+    for name, sides in execution.edited.items():
+        before, after = (json_text(sides.get(side)) for side in ("before", "after"))
+        if "before" not in sides:
+            words.append(f"{name}: added as {after}")
+        elif "after" not in sides:
+            words.append(f"{name}: removed, was {before}")
+        else:
+            words.append(f"{name}: {before} -> {after}")
+    return ", ".join(words)
+
+
+def json_text(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
 def print_executions(found: Sequence[Execution]) -> None:
     if not found:
         click.echo("No execution matches.")
@@ -77,14 +97,14 @@ def print_executions(found: Sequence[Execution]) -> None:
     at = now()
     columns = [
         Column("ID", lambda execution: execution.id, "keep", short_id),
-        Column("JOB", lambda execution: execution.job, "cut"),
+        Column("JOB", lambda execution: execution.job, "cut", readable=20),
         Column("STATUS", lambda execution: status(execution.state.value)),
         Column(f"STARTED ({local_zone(at)})", lambda each: moment(each.started_at, at), "keep", without_distance),
         Column("CREATED", lambda execution: _created(execution, at), "drop", without_distance),
         Column("TOOK", lambda execution: _took(execution, at), "drop"),
         Column("ATTEMPT", _attempt, "drop"),
         Column("PROGRESS", _progress, "cut"),
-        Column("REASON", lambda execution: first_line(execution.error) or execution.reason or "", "last"),
+        Column("REASON", lambda execution: first_line(execution.error) or execution.reason or "", "last", readable=20),
         Column("TRIGGER", lambda execution: execution.trigger, "drop"),
         Column("TENANT", lambda execution: execution.tenant or "", "drop"),
     ]
@@ -128,7 +148,10 @@ def _print_execution(found: Shown) -> None:
             "queue": execution.queue,
             "tenant": execution.tenant,
             "window": _window(execution, found.tz),
-            "params": compact(execution.params),
+            "params": compact(shown_params(execution)),
+            "search keys": ", ".join(
+                f"{name}={each}" for name, found in execution.search_keys.items() for each in found
+            ),
             "scheduled": moment(execution.scheduled_at, at) if execution.scheduled_at else None,
             "created": moment(execution.created_at, at),
             "due": moment(execution.start_at, at) if execution.state is State.PENDING else None,
@@ -139,6 +162,7 @@ def _print_execution(found: Shown) -> None:
             "worker": execution.worker,
             "cancel requested": moment(execution.cancel_requested_at, at) if execution.cancel_requested_at else None,
             "retry of": execution.retry_of,
+            "edited": edited_words(execution),
             "trace": execution.trace_id,
             "progress": progress_text(execution.progress, running),
             "counters": compact(execution.counters),
@@ -146,6 +170,7 @@ def _print_execution(found: Shown) -> None:
             "result": compact(execution.result),
             "metadata": compact(execution.metadata),
             "error": execution.error,
+            "error group": execution.error_group,
         }
     )
     if execution.attempts:

@@ -7,13 +7,14 @@ from datetime import datetime
 
 import click
 
-from ...core.render.masking import masked
+from ...core.render.masking import masked, shown_params
+from ...core.rules.secret_params import mask_fields
 from ...core.rules.stopping import stop_text
-from ...core.views.job import JobTotals, JobView, job_of
+from ...core.views.job import Declarer, JobTotals, JobView, job_of
 from ...model.job import JobSpec
 from ...model.limits import Limit
 from ...model.policies import CatchUp, MissedRule, Retention, Retry, as_catch_up
-from ...model.values.reading import duration_text, size_text
+from ...model.values.reading import duration_text, size_text, zone
 from ...model.windows import window_words
 from .output import (
     compact,
@@ -47,10 +48,12 @@ def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> N
         Column("LAST", lambda view: status(view.last_status)),
         Column(f"NEXT RUN ({local_zone(at)})", lambda view: moment(view.next_run_at, at), "keep", without_distance),
         Column("SCHEDULE", lambda view: _schedule_cell(view, any_process), "cut"),
+        Column("PAUSED", lambda view: _pause_cell(view, at), "last", readable=36),
         Column("LAST RUN", lambda view: moment(view.last_run_at, at), "drop", without_distance),
         Column("RUNS", lambda view: str(view.stats.total), "drop"),
         Column("FAILED", lambda view: str(view.stats.failed), "drop"),
         Column("QUEUE", lambda view: view.queue, "drop"),
+        *([Column("OWNER", lambda view: view.owner or "", "drop")] if any(view.owner for view in found) else []),
     ]
     print_table(columns, found)
     if not any_process:
@@ -58,7 +61,19 @@ def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> N
 
 
 def _schedule_cell(view: JobView, any_process: bool) -> str:
-    return view.description_of_schedule + (" (orphaned)" if view.orphaned and any_process else "")
+    """With its zone, where the reader's clock shows another time."""
+    words, at = view.description_of_schedule, now()
+    if view.schedule and not view.schedule.startswith("@every") and f"({view.tz}" not in words:
+        there = at.astimezone(zone("tz", view.tz, warn=False))
+        words += "" if there.utcoffset() == at.astimezone().utcoffset() else f" ({view.tz})"
+    return words + (" (orphaned)" if view.orphaned and any_process else "")
+
+
+def _pause_cell(view: JobView, at: datetime) -> str:
+    if not view.is_paused:
+        return ""
+    until = f", until {without_distance(moment(view.resume_at, at))}" if view.resume_at else ""
+    return f"by {view.paused_by or 'an unknown user'}{until}{f': {view.pause_note}' if view.pause_note else ''}"
 
 
 def closed_text(view: JobView, at: datetime) -> str | None:
@@ -73,6 +88,7 @@ def closed_text(view: JobView, at: datetime) -> str | None:
 def print_job(view: JobView) -> None:
     at, stats, spec = now(), view.stats, job_of(view).spec
     rate = stats.success_rate
+    overrides = mask_fields(masked(view.overrides), view.secret)
     live = {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting}
     print_fields(
         {
@@ -98,12 +114,15 @@ def print_job(view: JobView) -> None:
             "success rate": None if rate is None else f"{rate:.1%}",
             "average": None if stats.average_duration_ms is None else took(stats.average_duration_ms),
             **_policy(spec),
-            "params": compact(view.params),
+            "params": compact(shown_params(view)),
             "metadata": compact(view.metadata),
+            "owner": view.owner,
+            "tags": ", ".join(view.tags) or None,
             "paused": _pause_text(view, at) if view.is_paused else None,
             "occurrences": _occurrences_text(view, at) if view.occurrences else None,
             "cancelled": moment(view.cancelled_at, at) if view.cancelled_at else None,
-            "changed": f"{compact(masked(view.overrides))} by operators, against the code" if view.overrides else None,
+            "changed": f"{compact(overrides)} by operators, against the code" if overrides else None,
+            "conflict": conflict_text(view.conflict) if view.conflict else None,
             "orphaned": "no running process declares this job" if view.orphaned else None,
             "created": moment(view.created_at, at),
         }
@@ -115,6 +134,11 @@ def _schedule_text(view: JobView) -> str | None:
     if view.schedule:
         return f"{view.description_of_schedule}  [{view.schedule}]"
     return None if view.after else view.description_of_schedule
+
+
+def conflict_text(declarers: Sequence[Declarer]) -> str:
+    places = " and ".join(f"{each.application} as {each.handler}" for each in declarers)
+    return f"running applications declare it with different code: {places}; give each a database of its own"
 
 
 def runs_text(stats: JobTotals) -> str:
@@ -204,7 +228,7 @@ def missed_text(rule: MissedRule | CatchUp) -> str:
     """What becomes of missed ticks.
 
     >>> missed_text("latest"), missed_text(CatchUp("all", max_age="7d", pace="10s"))
-    ('latest', 'all, at most 100, 10s apart, none older than 1w')
+    ('latest', 'all, at most 100, 10s apart, none older than 7d')
     """
     limits = as_catch_up(rule)
     text: str = limits.rule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from ...model.values.reading import zone
 
+_UTC_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b")
 LONGEST = 400
 """The most characters of parameters or a result that a screen shows."""
 
@@ -97,6 +99,11 @@ def moment_in(at: datetime, at_present: datetime, tz: str) -> str:
     if there.utcoffset() == at.astimezone().utcoffset():
         return moment(at, at_present)
     return f"{moment(at, at_present)}, {there:%Y-%m-%d %H:%M:%S} {tz}"
+
+
+def with_local_times(text: str, at_present: datetime | None = None) -> str:
+    """The text with its times in the reader's own zone instead of UTC."""
+    return _UTC_TIME.sub(lambda found: without_distance(moment(datetime.fromisoformat(found[0]), at_present)), text)
 
 
 def without_distance(text: str) -> str:

@@ -22,12 +22,13 @@ Shorter = Callable[[str], str]
 
 class Column(NamedTuple):
     """A title, the cell of an item, and what may happen to the column if the table is too wide: it may say its cells in
-    fewer words (`shorter`), and it may give way."""
+    fewer words (`shorter`), and it may give way. Others are shortened and left out to keep it `readable` so wide."""
 
     title: str
     cell: Callable[[Any], Text | str]
     way: Way = "keep"
     shorter: Shorter | None = None
+    readable: int = NARROWEST
 
 
 def print_table(columns: Sequence[Column], items: Iterable[Any]) -> None:
@@ -36,27 +37,32 @@ def print_table(columns: Sequence[Column], items: Iterable[Any]) -> None:
     lines = [[Text(column.title, style="bold") for column in columns]]
     lines += [[cell(column.cell(item)) for column in columns] for item in items]
     filled = [at for at in range(len(columns)) if at == 0 or any(line[at].plain not in ("", "-") for line in lines[1:])]
-    ways = [columns[at].way for at in filled]
+    ways, readable = [columns[at].way for at in filled], [columns[at].readable for at in filled]
     _shorten(lines, filled, columns, screen.width)
     natural = [max(line[at].cell_len for line in lines) for at in filled]
-    widths = fitting_widths(ways, natural, screen.width)
+    widths = fitting_widths(ways, natural, screen.width, readable)
     for line in lines:
         screen.print(_line([line[at] for at in filled], widths), soft_wrap=True)
     if hidden := len(filled) - len(widths):
         note(f"({hidden} column{'s' * (hidden > 1)} hidden; widen the terminal or use -o json)")
 
 
-def fitting_widths(ways: Sequence[Way], natural: Sequence[int], width: int) -> dict[int, int]:
+def fitting_widths(
+    ways: Sequence[Way], natural: Sequence[int], width: int, readable: Sequence[int] = ()
+) -> dict[int, int]:
     """The width of each column that is shown.
 
     >>> fitting_widths(["keep", "cut", "drop"], [20, 30, 15], 40)
     {0: 20, 1: 18}
+    >>> fitting_widths(["keep", "last", "drop"], [20, 90, 15], 60, [10, 36, 10])
+    {0: 20, 1: 38}
     """
     least = dict(enumerate(_least(ways, natural)))
+    wished = dict(enumerate(_least(ways, natural, readable)))
     for way in ("drop", "last"):
         for at in reversed(range(len(ways))):
-            if ways[at] == way and _total(least.values()) > width:
-                del least[at]
+            if ways[at] == way and _total((wished if way == "drop" else least).values()) > width:
+                del least[at], wished[at]
     widths = {at: natural[at] for at in least}
     while (excess := _total(widths.values()) - width) > 0:
         at = max(widths, key=lambda column: widths[column] - least[column])
@@ -70,14 +76,19 @@ def _shorten(lines: Sequence[list[Text]], filled: Sequence[int], columns: Sequen
     """One column after another, until the table fits."""
     for at, column in enumerate(columns):
         natural = [max(line[each].cell_len for line in lines) for each in filled]
-        if column.shorter is None or _total(_least([columns[each].way for each in filled], natural)) <= width:
+        ways, readable = [columns[each].way for each in filled], [columns[each].readable for each in filled]
+        if column.shorter is None or _total(_least(ways, natural, readable)) <= width:
             continue
         for line in lines:
             line[at] = Text(column.shorter(line[at].plain), style=line[at].style)
 
 
-def _least(ways: Sequence[Way], natural: Sequence[int]) -> list[int]:
-    return [min(size, NARROWEST) if way in ("cut", "last") else size for way, size in zip(ways, natural, strict=True)]
+def _least(ways: Sequence[Way], natural: Sequence[int], readable: Sequence[int] = ()) -> list[int]:
+    limits = readable or [NARROWEST] * len(ways)
+    return [
+        min(size, limit) if way in ("cut", "last") else size
+        for way, size, limit in zip(ways, natural, limits, strict=True)
+    ]
 
 
 def _total(widths: Collection[int]) -> int:

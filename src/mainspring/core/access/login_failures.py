@@ -48,8 +48,11 @@ class LoginFailures:
 
 
 def _with_one_more(known: _Times, name: str, now: Micros, limit: int) -> _Times:
-    """When there are too many addresses, those whose last failure is oldest are dropped."""
-    recent = {each: kept for each, times in known.items() if (kept := [at for at in times if now - WINDOW < at <= now])}
+    """When there are too many addresses, those whose last failure is oldest are dropped. A failure that another process
+    counted by a clock that is ahead of this one's is as old as one of now."""
+    recent = {
+        each: kept for each, times in known.items() if (kept := [min(at, now) for at in times if at > now - WINDOW])
+    }
     recent[name] = [*recent.get(name, ()), now][-limit:]
     newest = sorted(recent, key=lambda each: recent[each][-1], reverse=True)[:MOST_PER_ENTRY]
     return {each: recent[each] for each in {*newest, name}}

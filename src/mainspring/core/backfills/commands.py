@@ -88,6 +88,7 @@ class Backfills:
             force=bool(force),
             only=choice("only", only, get_args(Only)),  # type: ignore[arg-type]
             params=None if params is None else self._enqueuer.encode_params(job, params),
+            secret=() if params is None else job.spec.secret,
             note=None if note is None else words("note", note, MAX_TEXT),
             created=now,
             created_by=words("by", by),

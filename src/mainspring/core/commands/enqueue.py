@@ -39,7 +39,11 @@ from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import CallerTransaction, Clock, Store
 from ..rules import new_execution
+from ..rules.edited_params import ParamsEdit, edited
 from ..rules.limits import depends_on_execution
+from ..rules.new_execution import secret_of_retry
+from ..rules.search_keys import search_labels
+from ..rules.secret_params import hide, keep, refuse_mask
 from ..store_clock import StoreClock
 from .unique_periods import UniquePeriods, check_lasting, refuse_lasting
 
@@ -303,7 +307,26 @@ class Enqueuer:
         """Parameters on top of the job's own, checked against the handler's signature where that is known."""
         return self._encode(self.signature_of(job), job, params)
 
+    def encode_edited(self, job: Job, before: ExecutionRow, edit: ParamsEdit) -> str:
+        """The parameters of an execution with some of them changed, checked in the same way. Secrets that are still the
+        mask stay."""
+        secret = secret_of_retry(job, before)
+        given = keep(edited(before.arguments, edit), before.arguments, secret)
+        try:
+            return self._encoded(self.signature_of(job), given)
+        except InvalidValue as error:
+            raise hide(error, secret) from None
+
     def _encode(self, signature: Signature | None, job: Job, params: Mapping[str, Any] | None) -> str:
+        if not job.spec.secret:  # nearly always
+            return self._encode_plain(signature, job, params)
+        refuse_mask(params, job.spec.secret)
+        try:
+            return self._encode_plain(signature, job, params)
+        except InvalidValue as error:
+            raise hide(error, job.spec.secret) from None
+
+    def _encode_plain(self, signature: Signature | None, job: Job, params: Mapping[str, Any] | None) -> str:
         given: Any
         if type(params) is dict and not job.spec.params:  # nearly always
             given = params
@@ -313,9 +336,12 @@ class Enqueuer:
             raise InvalidValue("params", presentable(params), "a mapping of parameter names to values")
         else:
             given = params  # a record of the handler's own type
+        if signature is None and job.name.startswith(SYSTEM_PREFIX):
+            raise CommandRefused("run", "Mainspring's own", ["Mainspring needs it"], f"job {job.name!r}")
+        return self._encoded(signature, given)
+
+    def _encoded(self, signature: Signature | None, given: Any) -> str:
         if signature is None:
-            if job.name.startswith(SYSTEM_PREFIX):
-                raise CommandRefused("run", "Mainspring's own", ["Mainspring needs it"], f"job {job.name!r}")
             return encode_payload("params", given, self._payload_limit)
         return signature.encode(given, self._payload_limit)
 
@@ -370,6 +396,7 @@ class ExecutionMaker:
         self._row = new_execution.new_execution(job, trigger="enqueue", now=clock.now(), chance=chance)
         self._shared = ExecutionTemplate(self._row)
         self._own_limits = depends_on_execution(job)
+        self._search = job.spec.search
         self.independent = self._row.overlap_key is None
         """Whether the order of the executions does not matter, because none of them depends on another."""
         self._last = self._row.created
@@ -386,8 +413,9 @@ class ExecutionMaker:
     def make(self, params: str, now: Micros) -> ExecutionRow:
         self._last = max(now, self._last + 1)  # ids give the order, so no two share an instant
         id = self._ids.at(self._last)
+        labels = search_labels(self._search, params)
         made = msgspec.structs.replace(
-            self._row, id=id, trace_id=id.replace("-", ""), created=now, due=now, params=params
+            self._row, id=id, trace_id=id.replace("-", ""), created=now, due=now, params=params, labels=labels
         )
         if not self._own_limits:
             return made
@@ -408,6 +436,8 @@ class ExecutionMaker:
         together = [
             replace(row, id=id, trace_id=id.replace("-", ""), params=each) for id, each in zip(ids, params, strict=True)
         ]
+        if self._search:
+            together = [replace(each, labels=search_labels(self._search, each.params)) for each in together]
         return batch_of(self._shared, together, self._last - now)
 
 

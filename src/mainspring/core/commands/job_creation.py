@@ -15,8 +15,8 @@ from ...model.policies import Retry
 from ...model.values.ids import Chance
 from ...model.values.reading import own_name
 from ..auditing import audit_record
-from ..declaring.job_specs import JobDefaults, job_spec, refuse_without_parents
-from ..declaring.options import inherited_options, inherited_under
+from ..declaring.job_specs import JobDefaults, job_spec, refuse_unknown_secrets, refuse_without_parents
+from ..declaring.options import inherited_options, inherited_under, joined_secrets
 from ..declaring.registry import Registry
 from ..declaring.signature import Signature
 from ..jobs.calendars import Calendars
@@ -24,6 +24,7 @@ from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..queries.queries import Queries
 from ..rules import job_commands, new_execution
+from ..rules.secret_params import mask_fields, union
 from ..views.job import JobView
 from .enqueue import Enqueuer
 
@@ -83,6 +84,7 @@ class Creation:
         given = self._with_defaults(own, options)
         spec = job_spec(handler, signature, given, self._timezone, isolation=self._defaults.isolation)
         refuse_without_parents(options, spec.after)
+        refuse_unknown_secrets(options, signature)
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
         for job in (self._job_cache.new_job(name, spec, "api", now), *([] if own is None else [own])):
@@ -94,7 +96,9 @@ class Creation:
         assert write is not None, "nothing of that name is known here"
         waits = not run or write.job.ticking or spec.after
         first = None if waits else self._first(write.job, by, now, execution_id)
-        audit = audit_record(self._chance, "create", f"job:{name}", by, now, after=write.job.declared)
+        created = mask_fields(msgspec.json.decode(write.job.declared), spec.secret)
+        after = msgspec.json.encode(created).decode()
+        audit = audit_record(self._chance, "create", f"job:{name}", by, now, after=after)
         executions = () if first is None else (first,)
         made = msgspec.structs.replace(write, executions=executions, audit=audit)
         if not (await self._store.write_jobs([made]))[0].won:
@@ -107,7 +111,8 @@ class Creation:
         option given as None is left out, and nothing takes its place but the default of a declaration."""
         inherited = {} if own is None else {name: value for name in _INHERITED if (value := getattr(own.spec, name))}
         removed = {name: None for name, value in options.items() if value is None}
-        return {**inherited_under(inherited, options), **_RETRIES, **self._defaults.under(options), **removed}
+        own_options = {**_RETRIES, **self._defaults.under(options), **removed}
+        return {**inherited_under(inherited, options), **own_options, **joined_secrets(inherited, options)}
 
     def _first(self, job: Job, by: str, now: int, id: str | None) -> ExecutionRow:
         params = self._enqueuer.encode_params(job, None)
@@ -119,6 +124,11 @@ class Creation:
         """The job that is declared with the handler, under its name."""
         own = next(iter(await self._store.jobs([handler])), None)
         return None if own is None or own.spec.handler != handler else own
+
+    async def secrets_of(self, handler: str) -> tuple[str, ...]:
+        """The secret paths in the parameters of a handler: of its own job, and of its code if that is here."""
+        own, signature = await self._own_job(handler), self.signature(handler)
+        return union(() if own is None else own.spec.secret, () if signature is None else signature.secret)
 
     def signature(self, handler: str) -> Signature | None:
         """The signature of a handler; None when this process does not have it."""

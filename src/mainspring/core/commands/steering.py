@@ -25,13 +25,16 @@ from ...model.values.payload import presentable
 from ...model.values.reading import duration, instant, words
 from ..auditing import audit_record
 from ..cancelling import ended_while_waiting, sweep_job
+from ..controls.holds import prepare_hold, settle_hold
 from ..declaring.job_specs import edited_fields, refuse_without_parents
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Store
 from ..queries.queries import EXECUTION_ID, Queries, id_of
 from ..rules import job_commands, occurrences, transitions
+from ..rules.edited_params import NO_EDIT, ParamsEdit
 from ..rules.opening_hours import NONE
+from ..rules.secret_params import mask_fields, mask_fields_pair, union
 from ..rules.timing_history import revision
 from ..tenants.endings import close_parent
 from ..views.execution import Execution
@@ -152,13 +155,23 @@ class Steering:
             await self._job_cache.calendars.check_names(name, hours_of(changes["hours"]).calendars)
 
         def decide(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> JobWrite:
-            named = {**changes, "params": {**job.spec.params, **params}} if params else changes
-            fields = edited_fields(job.spec, self._runs.signature_of(job), named)
-            refuse_without_parents(changes, fields.get("after", job.spec.after))
-            edited = job_commands.override(job, fields, now)
+            edited = self._edited(job, changes, params, now)
             return job_commands.close_old_schedule(job, edited, now, self._chance, calendars)
 
         return await self._change("update", name, by, decide, seen)
+
+    async def preview_update(self, name: str, changes: Mapping[str, Any]) -> JobView:
+        """The job as `update_job` would leave it; nothing is written."""
+        view = await self._queries.job(name)
+        self._may_steer(job_of(view))
+        write = self._edited(job_of(view), changes, NOTHING, await self._store.now())
+        return msgspec.structs.replace(view, _job=write.job)
+
+    def _edited(self, job: Job, changes: Mapping[str, Any], params: Mapping[str, Any], now: Micros) -> JobWrite:
+        named = {**changes, "params": {**job.spec.params, **params}} if params else changes
+        fields = edited_fields(job.spec, self._runs.signature_of(job), named)
+        refuse_without_parents(changes, fields.get("after", job.spec.after))
+        return job_commands.override(job, fields, now)
 
     async def revert_job(self, name: str, *, by: str, seen: str | None = None) -> JobView:
         """Back to what code declares."""
@@ -215,11 +228,14 @@ class Steering:
                 write = await self._events.steering(job, write)
             if write.job.overrides != job.overrides:
                 await self._prepare_edit(job, write.job, now)
-            audit = audit_record(
-                self._chance, command, f"job:{name}", by, now, before=_summary(job), after=_summary(write.job, extra)
-            )
+            before, after = _summaries(job, write.job, extra)
+            audit = audit_record(self._chance, command, f"job:{name}", by, now, before=before, after=after)
+            if write.job.holds_executions:
+                await prepare_hold(self._store, write.job)
             if (await self._store.write_jobs([msgspec.structs.replace(write, audit=audit)]))[0].won:
                 self._job_cache.forget([name, *write.job.spec.after])
+                if job.holds_executions or write.job.holds_executions:
+                    await settle_hold(self._store, job, write.job)
                 return
 
     async def _read(self, name: str, seen: str | None) -> Job:
@@ -269,7 +285,7 @@ class Steering:
                 await sweep_job(self._store, job, self._emit, f"the job was removed by {by}")
                 job = await self._job_cache.read(name)
             now = await self._store.now()
-            audit = audit_record(self._chance, "remove", f"job:{name}", by, now, before=_summary(job))
+            audit = audit_record(self._chance, "remove", f"job:{name}", by, now, before=_summaries(job, job)[0])
             if not purge:
                 await self._keep_timing(job, None, now)
             if await self._store.delete_job(name, job.version, purge=purge, audit=audit):
@@ -285,9 +301,9 @@ class Steering:
 
     async def retire_orphans(self, declared: frozenset[str]) -> list[str]:
         """Remove jobs of code that neither this process nor any running one declares."""
-        elsewhere = frozenset(name for worker in await self._queries.workers() for name in worker.declares)
+        wanted = declared.union(*(worker.declares for worker in await self._queries.workers()))
         of_code = [view.name for view in await self._queries.jobs() if job_of(view).origin == "code"]
-        orphans = [name for name in of_code if name not in declared | elsewhere]
+        orphans = [name for name in of_code if name not in wanted]
         for name in orphans:
             await self.remove_job(name, by="prune", force=True)
         if orphans:
@@ -331,13 +347,16 @@ class Steering:
                     await close_parent(self._store, ended, now, self._emit)
                 return ended
 
-    async def retry(self, ref: str | Execution, *, by: str) -> ExecutionRow:
-        """Run a failed execution again, or the last one of a job, as a new execution."""
+    async def retry(self, ref: str | Execution, *, by: str, edit: ParamsEdit = NO_EDIT) -> ExecutionRow:
+        """Run a failed execution again, or the last one of a job, as a new execution, with some parameters changed if
+        wanted."""
         if isinstance(ref, str) and not _is_execution_id(ref):
-            return await self.retry_job(ref, by=by)
-        return await self.retry_execution(id_of(ref), by=by)
+            return await self.retry_job(ref, by=by, edit=edit)
+        return await self.retry_execution(id_of(ref), by=by, edit=edit)
 
-    async def retry_execution(self, id: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
+    async def retry_execution(
+        self, id: str, *, by: str, as_id: str | None = None, edit: ParamsEdit = NO_EDIT
+    ) -> ExecutionRow:
         """As a new execution, under an id of the caller's own if given. What was made under that id before is returned
         instead."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
@@ -347,9 +366,11 @@ class Steering:
         await self._may_steer_job_of(ended)
         if ended.state not in RETRYABLE:
             raise CommandRefused("retry", ended.state, sorted(RETRYABLE), f"execution {ended.id}")
-        return await self._runs.retry(ended, by, seen, as_id)
+        return await self._runs.retry(ended, by, seen, as_id, edit=edit)
 
-    async def retry_job(self, name: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
+    async def retry_job(
+        self, name: str, *, by: str, as_id: str | None = None, edit: ParamsEdit = NO_EDIT
+    ) -> ExecutionRow:
         """The last execution of a job. What was made under the same id before is returned instead."""
         if as_id is not None and (made := await self._store.execution(as_id)) is not None:
             return made
@@ -359,7 +380,7 @@ class Steering:
         ended = await self._store.execution(last)
         if ended is None:
             raise JobNotFound(name)
-        return await self._runs.retry(ended, by, seen, as_id)
+        return await self._runs.retry(ended, by, seen, as_id, edit=edit)
 
     async def _last_failed(self, name: str) -> str:
         view = await self._queries.job(name)
@@ -382,8 +403,17 @@ def _is_execution_id(text: str) -> bool:
     return EXECUTION_ID.fullmatch(text) is not None
 
 
-def _summary(job: Job, extra: Mapping[str, str] = NOTHING) -> str:
-    """The part of a job that commands change, for the audit."""
+def _summaries(before: Job, after: Job, extra: Mapping[str, str] = NOTHING) -> tuple[str, str]:
+    """The part of a job that commands change, for the audit: before and after, without secrets."""
+    old, new = _summary(before), {**_summary(after), **extra}
+    if before.spec.secret or after.spec.secret:
+        secret = union(before.spec.secret, after.spec.secret)
+        in_force = {"overrides": {"params": before.spec.params, **before.changed_fields}}
+        old, new = mask_fields(old, secret), mask_fields_pair(in_force, new, secret)[1]
+    return msgspec.json.encode(old).decode(), msgspec.json.encode(new).decode()
+
+
+def _summary(job: Job) -> dict[str, Any]:
     fields = {
         "paused": job.paused_at,
         "cancelled": job.cancelled_at,
@@ -393,4 +423,4 @@ def _summary(job: Job, extra: Mapping[str, str] = NOTHING) -> str:
         "overrides": job.changed_fields,
         "occurrences": [(each.at, each.moved_to or "skipped") for each in job.occurrences],
     }
-    return msgspec.json.encode({name: value for name, value in {**fields, **extra}.items() if value}).decode()
+    return {name: value for name, value in fields.items() if value}

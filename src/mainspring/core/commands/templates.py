@@ -7,7 +7,7 @@ job names its template.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -24,8 +24,9 @@ from ...model.values.ids import Chance
 from ...model.values.reading import identifier, is_identifier, own_name
 from ..auditing import audit_record
 from ..declaring.job_specs import check_editable, edited_fields, with_whole_interval
-from ..declaring.options import OPTIONS
+from ..declaring.options import OPTIONS, joined_secrets
 from ..ports import Store
+from ..rules.secret_params import hide, mask_fields, mask_fields_pair, union
 from ..views.job import JobView
 from .job_creation import Creation
 
@@ -60,6 +61,8 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime
     by: str
     version: int
+    secret: tuple[str, ...] = ()
+    """Paths into its parameters whose values are not shown: its own, and those of its handler."""
 
     @property
     def spec(self) -> JobSpec:
@@ -84,20 +87,27 @@ class Templates:
     # --- reading ------------------------------------------------------------------------------------------
     async def all(self) -> list[Template]:
         """Every template, by name."""
-        return [_read(entry) for entry in await self._store.list_entries(KIND, "", limit=MOST)]
+        return await self._read(await self._store.list_entries(KIND, "", limit=MOST))
 
     async def get(self, name: str) -> Template:
         found = await self._store.entries(KIND, "", [name]) if is_identifier(name) else []
         if not found:
             raise TemplateNotFound(name, [template.name for template in await self.all()])
-        return _read(found[0])
+        return (await self._read(found))[0]
+
+    async def _read(self, entries: Sequence[Entry]) -> list[Template]:
+        """The handlers may have got secrets since the templates were written."""
+        found = [_read(entry) for entry in entries]
+        secret = {name: await self._creation.secrets_of(name) for name in {each.handler for each in found}}
+        return [msgspec.structs.replace(each, secret=union(each.secret, secret[each.handler])) for each in found]
 
     # --- writing ------------------------------------------------------------------------------------------
     async def create(self, name: str, handler: str, options: Mapping[str, Any], *, by: str) -> Template:
         identifier("name", name)
         await self._creation.check_handler(own_name("handler", handler))
         given = {option: value for option, value in options.items() if value is not None}
-        fields = self._checked(handler, JobSpec(handler=handler), given)
+        secret = await self._creation.secrets_of(handler)
+        fields = self._checked(handler, JobSpec(handler=handler, secret=secret), given)
         if len(await self.all()) >= MOST:
             raise CommandRefused("create", f"one of {MOST} templates", ["another one is removed"], f"template {name!r}")
         now = await self._store.now()
@@ -120,7 +130,9 @@ class Templates:
             kept = {field: value for field, value in old.fields.items() if field not in removed}
             if handler is not None and "params" in kept:  # parameters for the old code must fit the new
                 given = {"params": kept["params"], **given}
-            fields = kept | self._checked(new_handler, _without(base, kept), given)
+            secret = union(old.secret, await self._creation.secrets_of(new_handler))
+            kept_spec = msgspec.structs.replace(_without(base, kept), secret=secret)
+            fields = kept | self._checked(new_handler, kept_spec, given)
             now = await self._store.now()
             body = _TemplateBody(
                 handler=new_handler, fields=fields, created=to_micros(old.created_at), updated=now, by=by
@@ -133,7 +145,8 @@ class Templates:
         while True:
             old = await self.get(name)
             now = await self._store.now()
-            audit = audit_record(self._chance, "remove", f"template:{name}", by, now, before=_text(old.fields))
+            before = _text(mask_fields(old.fields, old.secret))
+            audit = audit_record(self._chance, "remove", f"template:{name}", by, now, before=before)
             entry = Entry(kind=KIND, key=name)
             if (
                 await self._store.write_entries(
@@ -162,10 +175,17 @@ class Templates:
 
     # --- inside -------------------------------------------------------------------------------------------
     def _checked(self, handler: str, base: JobSpec, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields that these options set. Parameters may be incomplete: a job adds the rest."""
+        """The fields that these options set. Parameters may be incomplete: a job adds the rest. The secrets of the
+        handler, which `base` has, become those of the template."""
         fields = edited_fields(base, None, given)
-        if signature := self._creation.signature(handler):
-            fields |= {"params": signature.validate(fields["params"], partial=True)} if "params" in fields else {}
+        if base.secret:
+            fields["secret"] = list(union(base.secret, fields.get("secret", ())))
+        signature = self._creation.signature(handler)
+        if signature is not None and "params" in fields:
+            try:
+                fields["params"] = signature.validate(fields["params"], partial=True)
+            except InvalidValue as error:
+                raise hide(error, fields.get("secret", ())) from None
         return fields
 
     async def _put(self, name: str, body: _TemplateBody, seen: int, audit: Audit) -> bool:
@@ -175,15 +195,17 @@ class Templates:
     def _audit(
         self, action: str, name: str, by: str, now: Micros, before: Template | None, after: _TemplateBody
     ) -> Audit:
-        earlier = None if before is None else _text({"handler": before.handler, **before.fields})
+        secret = union(() if before is None else before.secret, after.fields.get("secret", ()))
+        old = {} if before is None else {"handler": before.handler, **before.fields}
+        earlier, later = mask_fields_pair(old, {"handler": after.handler, **after.fields}, secret)
         return audit_record(
             self._chance,
             action,
             f"template:{name}",
             by,
             now,
-            before=earlier,
-            after=_text({"handler": after.handler, **after.fields}),
+            before=None if before is None else _text(earlier),
+            after=_text(later),
         )
 
 
@@ -200,7 +222,7 @@ def applied(template: Template, overrides: Mapping[str, Any]) -> dict[str, Any]:
         field: {**options.get(field, {}), **_mapping(field, overrides.get(field))} for field in ("params", "metadata")
     }
     merged["metadata"][ORIGIN] = template.name
-    return {**options, **overrides, **merged}
+    return {**options, **overrides, **merged, **joined_secrets({"secret": template.secret}, overrides)}
 
 
 def _mapping(field: str, value: Any) -> Mapping[str, Any]:
@@ -226,6 +248,7 @@ def _read(entry: Entry) -> Template:
         updated_at=to_datetime(body.updated),
         by=body.by,
         version=entry.version,
+        secret=tuple(body.fields.get("secret", ())),
     )
 
 

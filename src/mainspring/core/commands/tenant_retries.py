@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import msgspec
@@ -12,11 +12,14 @@ from ...model.execution import FINAL, ExecutionRow, State
 from ...model.store.messages import ExecutionQuery
 from ...model.values.reading import whole
 from ..ports import Store
-from ..queries.queries import MAX_OFFSET, MAX_PAGE, Queries, states_of
+from ..queries.execution_lists import MAX_OFFSET, MAX_PAGE
+from ..queries.queries import Queries, states_of
 from .steering import RETRYABLE
 from .trigger import ManualRuns
 
 PAGE = 500
+TRIES = 5
+"""How often a page is read if tenants changed their states meanwhile."""
 ORDER = (
     *(State.FAILED, State.PARTIAL, State.SKIPPED, State.CANCELLED),
     *(State.RUNNING, State.WAITING, State.PENDING, State.COMPLETED),
@@ -64,8 +67,19 @@ class TenantRuns:
         whole("offset", offset, 0, MAX_OFFSET)
         wanted = states_of(status)
         parent = await self._queries.get(id)
-        found = await self._store.children(parent.id)
-        counts = {state: found[state] for state in ORDER if found.get(state) and (wanted is None or state in wanted)}
+        for tried in range(TRIES):
+            found = await self._store.children(parent.id)
+            counts = {each: found[each] for each in ORDER if found.get(each) and (wanted is None or each in wanted)}
+            page = TenantPage(await self._runs_of(parent, counts, limit, offset), counts)
+            if tried == TRIES - 1 or len(page.items) == min(limit, max(0, page.total - offset)):
+                return page
+        raise AssertionError("unreachable")
+
+    async def _runs_of(
+        self, parent: ExecutionRow, counts: Mapping[State, int], limit: int, offset: int
+    ) -> list[TenantRun]:
+        """One state after the other. A tenant that changes its state meanwhile may be missed: then there are fewer runs
+        than were counted."""
         items: list[TenantRun] = []
         for state, count in counts.items():
             if offset >= count or len(items) == limit:
@@ -80,7 +94,7 @@ class TenantRuns:
             )
             items += [run_of(each) for each in await self._store.find(query) if each.tenant is not None]
             offset = 0
-        return TenantPage(items, counts)
+        return items
 
     async def retry_failed(self, id: str, *, by: str, as_id: str | None = None) -> ExecutionRow:
         """A new parent for those tenants of this one that did not complete."""

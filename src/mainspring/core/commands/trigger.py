@@ -5,10 +5,14 @@ once that retry has ended, so an entry in the store counts the retries of each e
 and takes the next number by compare-and-set before the retry is stored. A caller who read the count before another
 caller took it is refused, however quickly the other retry came and went. So is a caller whose request was on its way
 meanwhile: within `AT_ONCE` of a retry that has ended, nobody can have asked because of its ending.
+
+The entry also names the latest retry, and stays as long as the execution that it repeats: bulk actions read there which
+executions were retried before (`RetryClaims.retried`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -33,14 +37,19 @@ from ..loops import Emit
 from ..ports import Clock, Store
 from ..queries.queries import EXECUTION_ID
 from ..rules import job_commands, new_execution, ticks
+from ..rules.edited_params import NO_EDIT, ParamsEdit
 from ..tenants import rosters
 from ..views.execution import Execution
 from .enqueue import Enqueuer
 
 RETRY: Literal["retry"] = "retry"
 KEPT_FOR = 3600 * SECOND
-"""Longer than any request takes."""
+"""Longer than any request takes. After that, an entry stays only while its execution exists."""
+READ_AT_ONCE = 10
+AUDITS_READ = 20
 AT_ONCE = 2 * SECOND
+RETRY_ACTIONS = ("retry", "retry_failed", "edit")
+"""The actions in audit records of executions that were retried."""
 
 
 class ManualRuns:
@@ -56,7 +65,7 @@ class ManualRuns:
         self._store, self._enqueuer, self._job_cache = store, enqueuer, job_cache
         self._chance, self._emit = chance, emit
         self.claims = RetryClaims(store, clock)
-        self.signature_of = enqueuer.signature_of
+        self.signature_of, self.encode_edited = enqueuer.signature_of, enqueuer.encode_edited
 
     async def trigger(
         self,
@@ -105,16 +114,19 @@ class ManualRuns:
         return await self._add_or_refuse(execution, audit)
 
     async def retry(
-        self, ended: ExecutionRow, by: str, seen: int, id: str | None = None, tenants: Sequence[str] | None = None
+        self,
+        ended: ExecutionRow,
+        by: str,
+        seen: int,
+        id: str | None = None,
+        tenants: Sequence[str] | None = None,
+        edit: ParamsEdit = NO_EDIT,
     ) -> ExecutionRow:
-        """A new execution with the parameters, window and tenant of one that ended; for these tenants, if given. `seen`
-        is the number of its retries that the caller read first (`RetryClaims.count`)."""
+        """A new execution with the parameters, window and tenant of one that ended; for these tenants, if given, and
+        with some parameters changed. `seen` is the number of its retries that the caller read first
+        (`RetryClaims.count`)."""
         job, now = await self._job_cache.read(ended.job), await self._store.now()
-        if job.cancelled is not None:
-            raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
-        execution = new_execution.retry_of(
-            job, ended, triggered_by=by, now=now, chance=self._chance, id=id, traceparent=TRACE_CONTEXT.get()
-        )
+        execution = self.retry_of(job, ended, by, now, id, edit)
         if tenants is not None and not execution.fans_out:
             raise CommandRefused("retry", "without tenants", ["the job has tenants"], f"job {job.name!r}")
         if tenants is not None and ended.for_some:
@@ -122,8 +134,30 @@ class ManualRuns:
         await self.claims.take(execution, seen, now)
         await self._keep_names(execution, tenants, now)
         action = "retry" if tenants is None else "retry_failed"
-        audit = audit_record(self._chance, action, f"execution:{ended.id}", by, now, after=execution.id)
-        return await self._add_or_refuse(execution, audit, seen)
+        return await self._add_or_refuse(execution, self.retry_audit(execution, by, now, action), seen)
+
+    def retry_of(
+        self, job: Job, ended: ExecutionRow, by: str, now: Micros, id: str | None = None, edit: ParamsEdit = NO_EDIT
+    ) -> ExecutionRow:
+        """The execution that a retry would add, checked but not stored."""
+        if job.cancelled is not None:
+            raise CommandRefused("retry", "cancelled", ["the job is reactivated"], f"job {job.name!r}")
+        return new_execution.retry_of(
+            job,
+            ended,
+            triggered_by=by,
+            now=now,
+            chance=self._chance,
+            id=id,
+            traceparent=TRACE_CONTEXT.get(),
+            params=self.encode_edited(job, ended, edit) if edit else None,
+        )
+
+    def retry_audit(self, retry: ExecutionRow, by: str, now: Micros, action: str = "retry") -> Audit:
+        """Names the new execution; with what changed, if its parameters were edited."""
+        changed = retry.edited
+        after = msgspec.json.encode({"execution": retry.id, "edited": changed}).decode() if changed else retry.id
+        return audit_record(self._chance, action, f"execution:{retry.retry_of}", by, now, after=after)
 
     async def _keep_names(self, parent: ExecutionRow, names: Sequence[str] | None, now: Micros) -> None:
         """A list of tenants that the caller chose is stored before the parent. If the parent is never stored, the list
@@ -160,12 +194,48 @@ class _LastRetry(msgspec.Struct, frozen=True):
     at: Micros
 
 
+class _MadeExecution(msgspec.Struct, frozen=True):
+    execution: str
+
+
 class RetryClaims:
     """Counts the retries of each execution."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self.expiry = EntryExpiry(store, clock, RETRY, _is_old)
+        self.expiry = EntryExpiry(store, clock, RETRY, _is_old, needed=self._existing)
+
+    async def retried(self, ended: Sequence[str]) -> dict[str, str]:
+        """Those of these executions that were retried before, each with the id of its latest retry, whatever became of
+        it. Costs one read of entries, and one read for each execution that has one."""
+        entries = await self._store.entries(RETRY, "", ended)
+        found: dict[str, str] = {}
+        for start in range(0, len(entries), READ_AT_ONCE):
+            some = entries[start : start + READ_AT_ONCE]
+            retries = await asyncio.gather(*(self._latest_retry(entry) for entry in some))
+            found |= {entry.key: id for entry, id in zip(some, retries, strict=True) if id is not None}
+        return found
+
+    async def _latest_retry(self, entry: Entry) -> str | None:
+        """The retry that the entry names, if it was stored and not skipped for overlap. A retry that retention has
+        deleted since, and an earlier one, are known from their audit records."""
+        last = _last_retry(entry)
+        retry = await self._store.execution(last.id)
+        if retry is not None and not retry.skipped_for_overlap:
+            return last.id
+        for audit in await self._store.audits(f"execution:{entry.key}", limit=AUDITS_READ):
+            if (made := _made_execution(audit)) is not None:
+                retry = await self._store.execution(made)
+                if retry is None or not retry.skipped_for_overlap:
+                    return made
+        return None
+
+    async def _existing(self, ids: list[str]) -> set[str]:
+        found: set[str] = set()
+        for start in range(0, len(ids), READ_AT_ONCE):
+            rows = await asyncio.gather(*(self._store.execution(id) for id in ids[start : start + READ_AT_ONCE]))
+            found |= {row.id for row in rows if row is not None}
+        return found
 
     async def count(self, ended: str) -> int:
         """How many times this execution has been retried; 0 for text that is no id. Refused if its last retry has come
@@ -192,6 +262,35 @@ class RetryClaims:
         other = "" if found is None else f", as execution {_last_retry(found).id}"
         raise being_retried(ended, f"being retried already{other}")
 
+    async def take_many(self, retries: Sequence[ExecutionRow], now: Micros) -> dict[str, str]:
+        """The same for many retries, with two calls of the store. Returns the ids of those that are refused, each with
+        the words why. A retry that has its number already, because a step is repeated, keeps it."""
+        await self.expiry.now_and_then()
+        entries = await self._store.entries(RETRY, "", [retry.retry_of or "" for retry in retries])
+        found = {entry.key: entry for entry in entries}
+        refused: dict[str, str] = {}
+        writes: dict[str, EntryWrite] = {}
+        for retry in retries:
+            before = found.get(retry.retry_of or "")
+            if before is not None and (last := _last_retry(before)).id == retry.id:
+                continue
+            if before is not None and (state := await self._taken(last, now)) is not None:
+                refused[retry.id] = state
+                continue
+            body = msgspec.json.encode(_LastRetry(retry.id, now)).decode()
+            entry = Entry(kind=RETRY, key=retry.retry_of or "", body=body)
+            writes[retry.id] = EntryWrite(entry=entry, seen_version=0 if before is None else before.version)
+        won = await self._store.write_entries(list(writes.values())) if writes else []
+        lost = [id for id, each in zip(writes, won, strict=True) if not each]
+        return refused | dict.fromkeys(lost, "being retried already")
+
+    async def _taken(self, last: _LastRetry, now: Micros) -> str | None:
+        """Why another retry stands in the way: it is alive, or has come and gone at this very time."""
+        retry = await self._store.execution(last.id)
+        if retry is not None and not retry.state.final:
+            return f"being retried already, as execution {last.id}"
+        return f"retried at this very time, as execution {last.id}" if last.at > now - AT_ONCE else None
+
     async def give_back(self, retry: ExecutionRow, seen: int, holder: str | None) -> None:
         """This retry was not stored, because another one is alive: the entry names that one again."""
         body = msgspec.json.encode(_LastRetry(holder or retry.id, retry.created)).decode()
@@ -208,6 +307,18 @@ def being_retried(ended: str | None, state: str, command: str = "retry") -> Comm
 
 def _last_retry(entry: Entry) -> _LastRetry:
     return msgspec.json.decode(entry.body, type=_LastRetry)
+
+
+def _made_execution(audit: Audit) -> str | None:
+    """The execution that a retry with this audit record has made (`ManualRuns.retry_audit`)."""
+    if audit.action not in RETRY_ACTIONS or audit.after is None:
+        return None
+    if EXECUTION_ID.fullmatch(audit.after):
+        return audit.after
+    try:
+        return msgspec.json.decode(audit.after, type=_MadeExecution).execution
+    except msgspec.MsgspecError:
+        return None
 
 
 def _is_old(entry: Entry, now: Micros) -> bool:

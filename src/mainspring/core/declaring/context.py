@@ -20,12 +20,14 @@ import msgspec
 from ...model.defaults import USERNAME
 from ...model.errors import ExecutionCancelled, InvalidValue, nearest
 from ...model.execution import ExecutionRow
+from ...model.labels import MOST_KEYS
 from ...model.store.messages import LogLine
 from ...model.time.instants import SECOND
 from ...model.values.payload import HIGHEST, LOWEST, presentable, safe_json, safe_text
 from ...model.values.trace_context import split
 from ...model.windows import Window, window_between
 from ..ports import Clock, TracedAttempt
+from ..rules.search_keys import Tags, keys_before
 from ..views.execution import Execution
 from .execution_log import OWN_LOGGER, ExecutionLog, JobLogger
 from .progress import Progress, ProgressRate, progress_json
@@ -112,6 +114,7 @@ class JobContext:
         "_progress_sent",
         "_resources",
         "_row",
+        "_tags",
         "_trace",
         "_username",
         "_window",
@@ -147,6 +150,7 @@ class JobContext:
         self._log: JobLogger | None = None
         self._cancel_reason: str | None = None
         self._trace: TracedAttempt | None = None
+        self._tags: Tags | None = None
 
     def __repr__(self) -> str:
         return f"<JobContext {self.job} {self.execution_id} attempt {self.attempt}>"
@@ -300,6 +304,17 @@ class JobContext:
         with self._lock:
             return dict(self._counters or {})
 
+    def tag(self, **keys: str | float | bool) -> None:
+        """Add search keys to this execution: after `ctx.tag(order_id="4711")` it is found by `order_id=4711`. An
+        execution has at most 10, those that its job declares with `search=` and those of earlier attempts included:
+        what is beyond is left out, and the log of the execution says so. Values are cut at 200 characters."""
+        with self._lock:
+            if self._tags is None:
+                self._tags = Tags(keys_before(self._row))
+            left_out = self._tags.add(keys)
+        if left_out:
+            self.logger.warning("%s left out: an execution has at most %d search keys", ", ".join(left_out), MOST_KEYS)
+
     # --- stopping -----------------------------------------------------------------------------------------
     @property
     def cancelled(self) -> bool:
@@ -407,6 +422,31 @@ class RunningContext(JobContext):
                 self._execution_log.dropped_in_child = totals[LOGS_DROPPED]
             with self._lock:
                 self._counters, self._counted = totals, True
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The labels of all search keys that the handler has added."""
+        return () if self._tags is None else self._tags.labels
+
+    def drain_tags(self) -> tuple[str, ...]:
+        """The labels that the handler has added since the last call."""
+        if self._tags is None:
+            return ()
+        with self._lock:
+            return self._tags.drain()
+
+    def undrain_tags(self) -> None:
+        """What was drained could not be stored."""
+        if self._tags is not None:
+            with self._lock:
+                self._tags.undrain()
+
+    def receive_tags(self, labels: tuple[str, ...]) -> None:
+        """Take over the labels that the handler added in another process."""
+        if labels:
+            with self._lock:
+                self._tags = self._tags or Tags()
+                self._tags.receive(labels)
 
     def _drain_progress(self) -> str | None:
         """The newest report, as stored; the arithmetic is done here, not in the handler's loop."""

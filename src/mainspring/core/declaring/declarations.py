@@ -17,7 +17,7 @@ from ...model.errors import ConfigurationError, InvalidValue
 from ...model.job import JobSpec
 from ...model.policies import Isolation
 from .dependency_options import parents_in
-from .job_specs import NO_DEFAULTS, JobDefaults, job_spec, refuse_without_parents
+from .job_specs import NO_DEFAULTS, JobDefaults, job_spec, refuse_unknown_secrets, refuse_without_parents
 from .options import OPTIONS
 from .signature import Signature
 
@@ -42,6 +42,7 @@ class Declaration(msgspec.Struct, frozen=True):
         known = {name: _stand_in(name, value) for name, value in self.options.items()}
         spec = job_spec(self.handler, signature, known, "UTC", self.description, warn=True, isolation=isolation)
         refuse_without_parents(self.options, self.options.get("after"))
+        refuse_unknown_secrets(self.options, signature)
         return spec
 
     @property

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, Literal
 
 from ...model.errors import InvalidValue
 from ...model.policies import Isolation
 from ...model.values.payload import Verbatim, presentable
+from ..rules.secret_params import hide
 from .context import JobContext, RunningExecution
 from .options import inherited_options
 from .parameters import is_async
@@ -48,13 +51,30 @@ class Handler:
         """The class of a handler that is an object."""
         return None if self.instance is None else type(self.instance)
 
+    @property
+    def place(self) -> str:
+        """Where its code is: `module.function` or `module.Class`. The module of a script is named by its file."""
+        code = self.target if self.cls is None else self.cls
+        module, name = getattr(code, "__module__", None), getattr(code, "__qualname__", type(code).__qualname__)
+        if module == "__main__":
+            module = _stem(getattr(sys.modules["__main__"], "__file__", None) or module)
+        return f"{module}.{name}"
+
     def call(self, context: JobContext, params: str) -> Callable[[], Any]:
         """The call with the stored payload as typed arguments. `PayloadMismatch` when it does not fit."""
-        arguments = self.signature.bind(params)
+        try:
+            arguments = self.signature.bind(params)
+        except InvalidValue as error:
+            raise hide(error, self.signature.secret) from None
         parameters = self.signature.parameters
         if parameters.context is not None:
             arguments[parameters.context] = RunningExecution(context) if parameters.record else context
         return partial(self.target, **arguments)
+
+
+@cache
+def _stem(file: str) -> str:
+    return Path(file).stem
 
 
 def make_handler(

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from ...model.calendars.hours import hours_of
-from ...model.errors import InvalidValue
+from ...model.errors import InvalidValue, nearest
 from ...model.job import JobSpec
 from ...model.policies import Isolation
 from ...model.triggers import AnyTrigger, Trigger, cron, decode_trigger, encode_trigger, interval
@@ -21,7 +21,8 @@ from ...model.triggers.interval import interval_pair
 from ...model.values.payload import presentable
 from ...model.values.reading import duration, zone, zone_name
 from ...model.windows import Limited, window_spec
-from ..rules.limits import check_limits
+from ..rules.limits import check_limits, parameters_in_keys
+from ..rules.secret_params import ANY, has_secrets, hide, is_secret, keep, refuse_mask, union
 from .option_values import NO_WINDOW, check_description, check_mapping
 from .options import EDITABLE, HTTP_FIELDS, OPTIONS, PROCESS_LIMITS, refuse_unknown
 from .signature import Signature
@@ -59,7 +60,10 @@ def job_spec(
             fields.setdefault("missed", "latest")
     fields = {**_UNATTENDED, **fields} if unattended else fields
     fields["tz"] = _zone(given.get("tz"), trigger, tz, warn)
-    fields["params"] = _params(signature, given.get("params", {}), unattended)
+    secret = union(fields.get("secret", ()), () if signature is None else signature.secret)
+    if secret:
+        fields["secret"] = secret
+    fields["params"] = _params(signature, given.get("params", {}), unattended, secret)
     fields["description"] = fields.get("description") or check_description("description", description)
     fields["enabled"] = fields.pop("schedule_enabled", True) and fields.get("enabled", True)
     fields["isolation"] = _isolation(fields.get("isolation"), signature, isolation)
@@ -82,6 +86,9 @@ def _check_together(
         raise InvalidValue("hours", shown, "hours of a job that has a trigger", remedy)
     if "limits" in fields and signature is not None:
         check_limits(fields["limits"], signature.names)
+    if "search" in fields and signature is not None:
+        _refuse_unknown_paths("search", fields["search"], signature)
+    _refuse_secret_keys(fields)
     if fields["isolation"] != "process":
         _refuse_alone(sorted(PROCESS_LIMITS), given, 'isolation="process"', 'Set isolation="process"')
     if not fields.get("tenants"):
@@ -90,6 +97,35 @@ def _check_together(
     for own in ("max_attempts", "retry"):  # the tries that a job names are those of its tenants too
         if own in given:
             fields.setdefault(f"tenant_{own}", fields[own])
+
+
+def _refuse_secret_keys(fields: Mapping[str, Any]) -> None:
+    """Refuse secrets as search keys and in keys of limits, which are shown."""
+    secret = fields.get("secret", ())
+    for path in fields.get("search", ()) if secret else ():
+        if is_secret(path, secret):
+            remedy = "The value of a secret is never stored as a search key: leave it out"
+            raise InvalidValue("search", path, "parameters that are no secrets", remedy)
+    for limit in fields.get("limits", ()) if secret else ():
+        if any(has_secrets(name, secret) for name in parameters_in_keys([limit])):
+            remedy = "The keys of limits are shown, so they cannot contain secrets"
+            raise InvalidValue("limits.key", limit.key, "parameters that are no secrets", remedy)
+
+
+def refuse_unknown_secrets(given: Mapping[str, Any], signature: Signature | None) -> None:
+    """Refuse a secret that the handler has no parameter for: it is misspelt, and its value would be shown."""
+    if signature is not None and given.get("secret") is not None:
+        check = _CHECKS["secret"]
+        _refuse_unknown_paths("secret", check("secret", given["secret"]), signature)
+
+
+def _refuse_unknown_paths(option: str, paths: Sequence[str], signature: Signature) -> None:
+    for path in paths:
+        first = path.partition(".")[0]
+        if signature.names is not None and first not in {*signature.names, ANY}:
+            guess = nearest(first, signature.names)
+            remedy = f"Did you mean {guess!r}?" if guess else f"It takes {signature}"
+            raise InvalidValue(option, path, "parameters that the handler has", remedy)
 
 
 def refuse_without_parents(named: Mapping[str, Any], after: Any) -> None:
@@ -167,11 +203,15 @@ def _isolation(given: Isolation | None, signature: Signature | None, default: Is
     return given if given is not None or coroutine or signature is None else default
 
 
-def _params(signature: Signature | None, params: Any, unattended: bool) -> dict[str, Any]:
+def _params(signature: Signature | None, params: Any, unattended: bool, secret: Sequence[str]) -> dict[str, Any]:
     """No caller fills in what an unattended job lacks, so its own parameters must be complete."""
-    if signature is not None:
-        return signature.validate(params, partial=not unattended)
-    return check_mapping("params", params, "an object (dict) of parameters")
+    refuse_mask(params, secret)
+    try:
+        if signature is not None:
+            return signature.validate(params, partial=not unattended)
+        return check_mapping("params", params, "an object (dict) of parameters")
+    except InvalidValue as error:
+        raise hide(error, secret) from None
 
 
 # --- defaults from the settings -------------------------------------------------------------------------------
@@ -225,13 +265,27 @@ def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[s
     None takes an option away that may be missing. Everything not named stays as it is.
     """
     check_editable(changes)
-    changes = with_whole_interval(spec, changes)
+    changes = with_whole_interval(spec, _with_secrets(spec, signature, changes))
     fields = {OPTIONS[name].field for name in changes}
     for name, value in changes.items():
         if value is None and not OPTIONS[OPTIONS[name].field].nullable:
             raise InvalidValue(name, None, "a value", "To take edits back, revert the job")
     new = job_spec(spec.handler, signature, _present_options(spec, fields, changes) | dict(changes), spec.tz)
     return {field: _plain(getattr(new, field)) for field in sorted(fields)}
+
+
+def _with_secrets(spec: JobSpec, signature: Signature | None, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The changes, with the stored values of secrets that they give as masks. Secrets stay secret: those they name are
+    added."""
+    named = changes.get("secret")
+    if named is not None:
+        refuse_unknown_secrets(changes, signature)
+        check = _CHECKS["secret"]
+        changes = {**changes, "secret": union(spec.secret, check("secret", named))}
+    known = union(changes.get("secret") or spec.secret, () if signature is None else signature.secret)
+    if isinstance(changes.get("params"), Mapping):
+        changes = {**changes, "params": keep(changes["params"], spec.params, known)}
+    return changes
 
 
 def with_whole_interval(spec: JobSpec, changes: Mapping[str, Any]) -> Mapping[str, Any]:

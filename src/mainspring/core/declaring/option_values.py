@@ -13,10 +13,11 @@ import msgspec
 from ...model.calendars.hours import encode_hours, hours_of
 from ...model.defaults import API_BACKOFF_LIMIT
 from ...model.errors import InvalidValue
+from ...model.labels import LONGEST_TAG, MOST_TAGS
 from ...model.policies import MAX_ATTEMPTS, Retention, Retry
 from ...model.triggers import Trigger, cron, every, once
 from ...model.values.payload import encode_payload, presentable, safe_text
-from ...model.values.reading import duration, instant_or_local, whole
+from ...model.values.reading import duration, instant_or_local, whole, words
 from ...model.windows import encode_window_spec, window_spec
 
 NO_WINDOW = "none"
@@ -41,6 +42,17 @@ def check_mapping(field: str, value: Any, allowed: str = "an object (dict)") -> 
     plain = dict(value)
     encode_payload(field, plain)
     return plain
+
+
+def check_tags(field: str, value: Any) -> tuple[str, ...]:
+    """One word, or several of them; a repeated one counts once."""
+    if not isinstance(value, Iterable) or isinstance(value, bytes | Mapping):
+        raise InvalidValue(field, presentable(value), f"up to {MOST_TAGS} texts")
+    given = (value,) if isinstance(value, str) else value
+    tags = tuple(dict.fromkeys(words(field, tag, LONGEST_TAG) for tag in given))
+    if len(tags) > MOST_TAGS:
+        raise InvalidValue(field, presentable(list(tags)), f"at most {MOST_TAGS} of them")
+    return tags
 
 
 def check_window(field: str, value: Any) -> str | dict[str, Any] | None:

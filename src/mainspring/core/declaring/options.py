@@ -23,6 +23,7 @@ from ...model.calendars.hours import Hours, Outside
 from ...model.defaults import API_RETRIES, SCHEDULED_ATTEMPTS
 from ...model.errors import InvalidValue, nearest
 from ...model.job import JobSpec
+from ...model.labels import LONGEST_TAG, LONGEST_VALUE, MOST_KEYS, MOST_TAGS
 from ...model.limits import MAX_CONCURRENCY, MAX_LIMITS, Limit
 from ...model.policies import (
     MAX_ATTEMPTS,
@@ -52,10 +53,13 @@ from ...model.values.reading import (
     size,
     time_of_day,
     whole,
+    words,
 )
 from ...model.windows import Limited, Offset
+from ..rules import secret_params
 from ..rules.limits import MAX_WEIGHT, check_limits, check_weights
 from ..rules.pings import check_ping
+from ..rules.search_keys import LONGEST_PATH, PATH, check_search
 from .dependency_options import MAX_PARENTS, parents_in
 from .option_values import (
     api_backoff,
@@ -66,6 +70,7 @@ from .option_values import (
     check_mapping,
     check_retention,
     check_switch,
+    check_tags,
     check_window,
     trigger_of_text,
 )
@@ -106,7 +111,11 @@ class JobOptions(TypedDict, total=False):
     retention: Retention | Mapping[str, Any] | None
     description: str
     metadata: Mapping[str, Any] | None
+    owner: str | None
+    tags: str | Iterable[str]
     trigger_role: TriggerRole | None
+    search: str | Iterable[str]
+    secret: str | Iterable[str]
     limits: Limit | Mapping[str, Any] | Iterable[Limit | Mapping[str, Any]]
     weights: Mapping[str, int]
     tenants: TenantProvider
@@ -497,6 +506,25 @@ _ENTRIES = (
     _option(
         "metadata", "data of your own, kept with the job", check_mapping, dict[str, Any], literal=True, policy=False
     ),
+    _option(
+        "owner",
+        "the team or person responsible for the job; lists can be filtered by it",
+        words,
+        _text(1, LONGEST_VALUE, NO_NUL),
+        default="none",
+        nullable=True,
+        inherited="always",
+        literal=True,
+        policy=False,
+    ),
+    _option(
+        "tags",
+        "words that lists of jobs can be filtered by",
+        check_tags,
+        _list(_text(1, LONGEST_TAG, NO_NUL), MOST_TAGS),
+        literal=True,
+        policy=False,
+    ),
     _choice(
         "trigger_role",
         "the role that the HTTP interface asks of those who run, steer or change the job; never more than your own",
@@ -504,6 +532,27 @@ _ENTRIES = (
         see=": see [security](security.md)",
         default='`"operator"`',
         nullable=True,
+        inherited="always",
+    ),
+    _option(
+        "search",
+        "dotted paths of parameters whose values become search keys of its executions, at most 10",
+        check_search,
+        _list(Annotated[str, Meta(max_length=LONGEST_PATH, pattern=f"^{PATH}$")], MOST_KEYS),
+        see=': `search=("order_id", "user.id")`, see [errors](errors.md#search-keys)',
+        inherited="always",
+    ),
+    _option(
+        "secret",
+        "dotted paths of parameters whose values nobody is shown, beside those with the type of a secret; edits can "
+        "only add paths",
+        secret_params.check_secret,
+        _list(
+            Annotated[str, Meta(max_length=secret_params.LONGEST_PATH, pattern=f"^{secret_params.PATH}$")],
+            secret_params.MOST_PATHS,
+        ),
+        see=': `secret=("api_key", "card.number")`, see [security](security.md#secret-parameters)',
+        literal=True,
         inherited="always",
     ),
     _option(
@@ -666,6 +715,18 @@ def inherited_options(*, by: Literal["code", "http"]) -> frozenset[str]:
     """The options that a further job of a handler takes over from the handler's own job."""
     wanted = ("always",) if by == "http" else ("always", "code")
     return frozenset(option.name for option in _ENTRIES if option.inherited in wanted)
+
+
+def with_inherited(inherited: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a further job, with those that it takes over. Its secrets are added to those it takes over,
+    because they concern the parameters of the same handler."""
+    return {**inherited_under(inherited, given), **given, **joined_secrets(inherited, given)}
+
+
+def joined_secrets(*options: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The option `secret` of all of these together; none if none of them has it."""
+    named = [secret_params.check_secret("secret", each["secret"]) for each in options if each.get("secret") is not None]
+    return {"secret": secret_params.union(*named)} if named else {}
 
 
 def inherited_under(inherited: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

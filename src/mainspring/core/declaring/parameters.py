@@ -17,6 +17,8 @@ import msgspec
 
 from ...model.errors import InvalidValue, shown
 from ...model.values.payload import Verbatim, presentable
+from ..rules.secret_params import ANY
+from .secret_types import is_secret_type, paths_inside, read_secret, secret_paths, write_model, write_secret
 
 Style: TypeAlias = Literal["function", "perform", "execute"]
 """How a handler takes its arguments: `f(ctx, field, ...)`, `perform(data, execution)` or `execute(ctx, field, ...)`."""
@@ -61,6 +63,14 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True):
         """Whether names that are not listed are accepted."""
         return self.extra is not None or (self.whole is not None and not self.fields)
 
+    @property
+    def secret(self) -> tuple[str, ...]:
+        """The paths of those that are secrets by their declared types."""
+        if self.whole is not None:
+            return paths_inside(self.hint)
+        others = {} if self.extra is None else {ANY: self.extra}
+        return secret_paths({each.name: each.hint for each in self.fields} | others)
+
     def __str__(self) -> str:
         parts = [parameter.text for parameter in self.fields]
         return f"({', '.join([*parts, '**anything'] if self.open else parts)})"
@@ -90,14 +100,18 @@ def is_async(call: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(_function_of(call))
 
 
-def read_model(kind: Any, value: Any) -> Any:
-    """The hook of msgspec for types it does not know: pydantic models, which this module never imports."""
-    return value if isinstance(value, kind) else kind.model_validate(value)
+def read_foreign(kind: Any, value: Any) -> Any:
+    """The hook of msgspec for types it does not know: secrets and pydantic models."""
+    if isinstance(value, kind):
+        return value
+    return read_secret(kind, value) if is_secret_type(kind) else kind.model_validate(value)
 
 
-def write_model(value: Any) -> Any:
+def write_foreign(value: Any) -> Any:
+    if is_secret_type(type(value)):
+        return write_secret(value)
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return write_model(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
@@ -253,7 +267,7 @@ def _hint(handler: str, call: Callable[..., Any], parameter: inspect.Parameter) 
 def _check_hint(handler: str, name: str, hint: Any) -> None:
     try:
         unknown = [kind for kind in _kinds(msgspec.inspect.type_info(hint)) if _is_unknown(kind)]
-        msgspec.json.Decoder(hint, dec_hook=read_model)
+        msgspec.json.Decoder(hint, dec_hook=read_foreign)
     except (TypeError, ValueError, NameError) as error:
         raise _refused(handler, name, Verbatim(hint_text(hint)), _TYPES, str(error)) from error
     if unknown:
@@ -266,7 +280,9 @@ def _refused(handler: str, name: str, value: Any, allowed: str, remedy: str) -> 
 
 
 def _is_unknown(kind: Any) -> bool:
-    return isinstance(kind, msgspec.inspect.CustomType) and not hasattr(kind.cls, "model_validate")
+    if not isinstance(kind, msgspec.inspect.CustomType):
+        return False
+    return not hasattr(kind.cls, "model_validate") and not is_secret_type(kind.cls)
 
 
 def _converts(hint: Any) -> bool:

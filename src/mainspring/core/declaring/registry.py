@@ -6,6 +6,7 @@ jobs to the store.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import warnings
@@ -15,7 +16,7 @@ from typing import Any, Unpack
 
 from ...model.calendars.calendar import Calendar
 from ...model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue
-from ...model.job import JobSpec
+from ...model.job import JobSpec, encode_spec
 from ...model.policies import Isolation
 from ...model.triggers import Trigger
 from ...model.values.payload import Verbatim, presentable
@@ -24,7 +25,7 @@ from .declarations import Declaration, Lookup
 from .dependency_options import refuse_cycle
 from .handler import Handler, documentation, make_handler, method_of
 from .job_specs import NO_DEFAULTS, JobDefaults
-from .options import JobOptions, inherited_under, known_options
+from .options import JobOptions, known_options, with_inherited
 from .tenant_options import TenantProvider, check_tenant_context
 
 __all__ = ["Handler", "JobOptions", "Registry"]
@@ -58,7 +59,7 @@ class Registry:
         self._by_object: dict[Any, list[Handler]] = {}
         self._by_class: dict[type, list[Handler]] = {}
         self._references: list[Any] = []
-        self._names: frozenset[str] = frozenset()
+        self._names: frozenset[str] | None = None  # None: to be made when it is asked for
         self.calendars: dict[str, Calendar] = {}
         self.tenant_context = tenant_context
         self._default_isolation, self._check_importable = default_isolation, check_importable
@@ -71,12 +72,20 @@ class Registry:
     @property
     def names(self) -> frozenset[str]:
         """The names of all handlers."""
+        if self._names is None:
+            self._names = frozenset(self._handlers)
         return self._names
 
     @property
     def handlers(self) -> tuple[Handler, ...]:
         """All handlers, in the order of their registration."""
         return tuple(self._handlers.values())
+
+    def code_of(self, spec: JobSpec) -> str:
+        """What stands behind a job: where the code of its handler is, and a hash of what it declares."""
+        handler = self._handlers.get(spec.handler)
+        place = spec.handler if handler is None else handler.place
+        return f"{place}#{hashlib.sha256(encode_spec(spec).encode()).hexdigest()[:8]}"
 
     def get(self, name: str) -> Handler:
         """The handler of this name; `HandlerNotFound` if there is none."""
@@ -237,7 +246,7 @@ class Registry:
             self._by_class.setdefault(type(handler.instance), []).append(handler)
         for key in keys:
             self._by_object.setdefault(key, []).append(handler)
-        self._names = frozenset(self._handlers)
+        self._names = None
 
     def add_reference(self, ref: Any, handler: Handler) -> None:
         """Let `ref` stand for the handler, such as the object that `@app.job` returns for its function."""
@@ -316,7 +325,7 @@ def _warn_of_second(known: Handler) -> None:
 
 
 def _inherited(handler: Handler, given: dict[str, Any]) -> dict[str, Any]:
-    return {**inherited_under(handler.defaults, given), **given}
+    return with_inherited(handler.defaults, given)
 
 
 def _flag(given: dict[str, Any]) -> bool:

@@ -18,7 +18,17 @@ from msgspec import UNSET
 from ...model.defaults import PAYLOAD_LIMIT
 from ...model.errors import InvalidValue, nearest, one_of, shown
 from ...model.values.payload import encode_payload, plainly, presentable
-from .parameters import Parameter, Parameters, Style, choices_text, is_async, read_model, read_parameters, write_model
+from .parameters import (
+    Parameter,
+    Parameters,
+    Style,
+    choices_text,
+    is_async,
+    read_foreign,
+    read_parameters,
+    write_foreign,
+)
+from .secret_types import is_secret_type
 
 __all__ = ["PayloadMismatch", "Signature", "Style"]
 
@@ -86,6 +96,11 @@ class Signature:
         """The names of the parameters that have no default."""
         return tuple(item.name for item in self.parameters.fields if item.required)
 
+    @cached_property
+    def secret(self) -> tuple[str, ...]:
+        """The paths of the parameters that are secrets by their declared types."""
+        return self.parameters.secret
+
     def __str__(self) -> str:
         return str(self.parameters)
 
@@ -146,8 +161,8 @@ class Signature:
     def _converted(self, value: Any, hint: Any, path: str, partial: bool = False) -> Any:
         try:
             if not (partial and isinstance(value, Mapping)):
-                msgspec.convert(value, hint, str_keys=True, dec_hook=read_model)
-            return msgspec.to_builtins(value, str_keys=True, enc_hook=write_model)
+                msgspec.convert(value, hint, str_keys=True, dec_hook=read_foreign)
+            return msgspec.to_builtins(value, str_keys=True, enc_hook=write_foreign)
         except msgspec.ValidationError as error:
             raise self._mismatch(error, value, path) from None
         except (TypeError, ValueError, RecursionError):
@@ -178,19 +193,19 @@ class Signature:
 
     def _extra(self, name: str, value: Any) -> Any:
         try:
-            return msgspec.convert(value, self.parameters.extra, str_keys=True, dec_hook=read_model)
+            return msgspec.convert(value, self.parameters.extra, str_keys=True, dec_hook=read_foreign)
         except msgspec.ValidationError as error:
             raise self._mismatch(error, value, f".{name}") from None
 
     def _make_decoder(self, partial: bool = False) -> msgspec.json.Decoder[Any]:
         if self.parameters.whole is not None:
-            return msgspec.json.Decoder(dict[str, Any] if partial else self.parameters.hint, dec_hook=read_model)
+            return msgspec.json.Decoder(dict[str, Any] if partial else self.parameters.hint, dec_hook=read_foreign)
         fields = [
             (item.name, item.hint) if item.required and not partial else (item.name, item.hint, UNSET)
             for item in self.parameters.fields
         ]
         payload = msgspec.defstruct(_PAYLOAD, fields, kw_only=True, forbid_unknown_fields=not self.parameters.open)
-        return msgspec.json.Decoder(payload, dec_hook=read_model)
+        return msgspec.json.Decoder(payload, dec_hook=read_foreign)
 
     @cached_property
     def _partial_decoder(self) -> msgspec.json.Decoder[Any]:
@@ -251,6 +266,8 @@ def json_schema(signature: Signature, place: str) -> tuple[dict[str, Any], dict[
 
 def _model_schema(kind: Any) -> dict[str, Any]:
     """The schema of a type that msgspec does not know."""
+    if is_secret_type(kind):
+        return {"type": "string", "format": "password"}
     return {"type": "object", "title": kind.__name__}
 
 

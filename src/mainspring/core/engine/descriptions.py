@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import traceback
+from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -19,8 +20,10 @@ from uuid import UUID
 
 import msgspec
 
+from ...model.error_groups import Fingerprint
 from ...model.errors import NonRetryable
 from ...model.values.payload import class_name, safe_text
+from ..rules.fingerprint import Frame, fingerprint
 
 ERROR_LIMIT = 4_096
 TRACEBACK_LIMIT = 32_768
@@ -47,6 +50,8 @@ _READ = frozenset({*_SHOWN, "__str__", "__getattribute__", "__class__", "__suppr
 
 # These look past what a class or a metaclass has replaced.
 _cause, _context, _traceback, _args = (BaseException.__dict__[name].__get__ for name in _SHOWN)
+_exceptions = BaseExceptionGroup.__dict__["exceptions"].__get__
+_qualname = type.__dict__["__qualname__"].__get__
 _mro, _namespace = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
 _attribute, _class_attribute = object.__getattribute__, type.__getattribute__
 
@@ -70,6 +75,40 @@ def describe_traceback(error: BaseException) -> str:
     except BaseException:
         text = f"Traceback (most recent call last):\n{_frames(error)}{describe_error(error)}\n"
     return safe_text(text, TRACEBACK_LIMIT)
+
+
+def fingerprint_of(error: BaseException, described: str) -> Fingerprint:
+    """The fingerprint of an exception; `described` is what `describe_error` says about it. Of an exception group, that
+    of the first exception in it: a `TaskGroup` says the same about every error."""
+    first = _first_of(error)
+    kind, frames = type(first), _traceback(first) or _traceback(error)
+    name = class_name(kind)
+    message = (described if first is error else describe_error(first)).removeprefix(name).removeprefix(": ")
+    try:
+        return fingerprint(_qualified(kind), message, _walked(_from_the_handler(frames)))
+    except BaseException:
+        return fingerprint(name, message)
+
+
+def _first_of(error: BaseException) -> BaseException:
+    left = LINKS
+    while issubclass(type(error), BaseExceptionGroup) and left:
+        error, left = _exceptions(error)[0], left - 1
+    return error
+
+
+def _qualified(kind: type) -> str:
+    """The name of a class with its module, read past a metaclass that would raise."""
+    module, name = _namespace(kind).get("__module__"), _qualname(kind)
+    return name if type(module) is not str or module == "builtins" else f"{module}.{name}"
+
+
+def _walked(frames: TracebackType | None) -> Iterator[Frame]:
+    left = LOOKED_AT
+    while frames is not None and left:
+        code, module = frames.tb_frame.f_code, dict.get(frames.tb_frame.f_globals, "__name__")
+        yield Frame(code.co_filename, module if type(module) is str else "", code.co_qualname)
+        frames, left = frames.tb_next, left - 1
 
 
 def _from_the_handler(frames: TracebackType | None) -> TracebackType | None:

@@ -36,12 +36,16 @@ class Leases:
         self.held: dict[str, int] = {}
         self.slotless: list[Callable[[], int]] = []
         """Each counts executions held that take no slot: they have not begun, or their worker has no slots."""
+        self.ended: Callable[[], dict[str, tuple[int, int]]] = dict
+        """How many executions ended here lately, by queue."""
 
     def heartbeat(self) -> HeartbeatRequest:
         held = tuple(self.held.copy().items())
         running = max(len(held) - sum(count() for count in self.slotless), 0)
         return HeartbeatRequest(
-            worker=msgspec.structs.replace(self.info, running=running), leases=held, lease=self.lease
+            worker=msgspec.structs.replace(self.info, running=running, ended=self.ended()),
+            leases=held,
+            lease=self.lease,
         )
 
     def give_up(self, execution: ExecutionRow) -> None:

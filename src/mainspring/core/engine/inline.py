@@ -29,7 +29,7 @@ from ..jobs.job_cache import JobCache
 from ..loops import FIRST_PAUSE, LONGEST_PAUSE, Emit, Outage, trouble
 from ..ports import Clock, Store, Tracing
 from ..rules import new_execution, ticks, transitions
-from .descriptions import describe_error, describe_traceback
+from .descriptions import describe_error, describe_traceback, fingerprint_of
 from .heartbeat import Leases
 from .log_capture import capturing
 from .outcomes import REASON_LIMIT
@@ -129,7 +129,8 @@ class Tracker:
         return await self._job_cache.get(name)
 
     def _running(self, job: Job, now: int, leases: Leases, fields: dict[str, Any]) -> ExecutionRow:
-        window, policy = ticks.window_at(job, now), encode_policy(RunPolicy(max_attempts=1, tz=job.spec.tz))
+        window = ticks.window_at(job, now)
+        policy = encode_policy(RunPolicy(max_attempts=1, tz=job.spec.tz, secret=job.spec.secret))
         pending = new_execution.new_execution(job, now=now, chance=self._chance, window=window, **fields)
         return new_execution.inline_execution(pending, leases.info.id, now, seconds_to_micros(leases.lease), policy)
 
@@ -148,6 +149,8 @@ class Tracker:
             worker=leases.info.id,
             counters_json=context.counters_json(),
             metadata_json=context.metadata_json(),
+            labels=context.tags,
+            release=leases.info.release,
             **_ending(error),
         )
         if context.trace is not None:
@@ -252,12 +255,16 @@ def _ending(error: BaseException | None) -> dict[str, Any]:
     if issubclass(kind, Skip):
         return {"end": "skipped", "reason": safe_text(error, REASON_LIMIT)}
     end: AttemptEnd = "cancelled" if issubclass(kind, asyncio.CancelledError) else "failed"
-    reason = "cancelled" if end == "cancelled" else "error"
-    return {"end": end, "reason": reason, "error": describe_error(error), "traceback": describe_traceback(error)}
+    reason, described = "cancelled" if end == "cancelled" else "error", describe_error(error)
+    ending = {"end": end, "reason": reason, "error": described, "traceback": describe_traceback(error)}
+    return ending if end == "cancelled" else {**ending, "fingerprint": fingerprint_of(error, described)}
 
 
 def _ended_event(work: TrackedWork) -> AttemptEnded[ExecutionRow]:
     outcome, change = work.outcome, work.change
     duration = (outcome.ended - outcome.started) / 1000
     ended = msgspec.structs.replace(work.execution, finished=outcome.ended)
-    return AttemptEnded(ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason)
+    group = None if change.attempt is None else change.attempt.error_group
+    return AttemptEnded(
+        ended, change.to, 1, duration, outcome.error, outcome.traceback, None, change.reason, error_group=group
+    )

@@ -18,14 +18,18 @@ from ...model.values.ids import Chance, first_id
 from ..cancelling import cancel_all, ended_while_waiting, sweep_job
 from ..dependencies.joins import prune_joins
 from ..dependencies.links import LinkUpkeep
+from ..deploys.processes import ConflictWatch
+from ..errors.folding import Folding
 from ..loops import Emit, Loop, NothingAsked, one_by_one, stop_all
 from ..ports import Clock, Store
 from ..rules import job_commands, transitions
+from ..rules.controls import NOTHING_SET, ControlsInForce
 from ..rules.retention import prune_rules, sparing_tenants
 from ..tenants import rosters
 from ..tenants.endings import check_open_parents
 from ..webhooks.node_part import NodeWebhooks
 from .follow_ups import FollowUps
+from .walk_place import WalkPlace
 
 BATCH = 100
 FOLD_BATCH = 10_000
@@ -54,20 +58,23 @@ class Janitor:
         retention_interval: float = defaults.RETENTION_INTERVAL,
         audit_retention: float | None = None,
         webhooks: NodeWebhooks | None = None,
+        conflicts: ConflictWatch | None = None,
     ) -> None:
         self._store, self._clock, self._chance, self._emit = store, clock, chance, emit
         self._rescue_interval, self._sweep_interval = rescue_interval, sweep_interval
         self._retention_interval, self._audit_retention = retention_interval, audit_retention
         self._trust = ClockTrust(clock, heartbeat, rescue_interval)
-        self._pruned_up_to = ""
+        self.controls: ControlsInForce = NOTHING_SET
+        self._place = WalkPlace(store, "retention")
         self._joins_up_to: dict[str, str] = {}
         self._links = LinkUpkeep(store, emit)
-        self._webhooks = webhooks
+        self._errors = Folding(store, clock, None if webhooks is None else webhooks.hand_over)
+        self._webhooks, self._conflicts = webhooks, conflicts
         self._endings = FollowUps(store, emit, None if webhooks is None else webhooks.hand_over)
         self._follow_ups = Loop("follow-ups", self._do_follow_ups, emit)
         self._fan_outs = Loop("fan-outs", self._advance_fan_outs, emit)
         self._fan_out_checks = 0
-        self._loops = [
+        self.loops = [
             self._follow_ups,
             self._fan_outs,
             Loop("rescue", self._rescue, emit),
@@ -76,7 +83,7 @@ class Janitor:
         ]
 
     def start(self) -> None:
-        for loop in self._loops:
+        for loop in self.loops:
             loop.start()
 
     def wake_follow_ups(self) -> None:
@@ -86,7 +93,7 @@ class Janitor:
         self._fan_outs.wake()
 
     async def stop(self, timeout: float) -> None:
-        await stop_all(self._loops, timeout)
+        await stop_all(self.loops, timeout)
 
     # --- rescue -------------------------------------------------------------------------------------------
     async def _rescue(self) -> float:
@@ -116,7 +123,8 @@ class Janitor:
         return len(lost)
 
     def _after_loss(self, execution: ExecutionRow, now: Micros) -> Change:
-        return transitions.after_attempt(execution, transitions.lost(execution, now), self._chance.random())
+        change = transitions.after_attempt(execution, transitions.lost(execution, now), self._chance.random())
+        return self.controls.adjusted(change)
 
     def _rescued(self, execution: ExecutionRow, change: Change, now: Micros) -> None:
         silent_ms = (now - (execution.lease or now)) / 1000
@@ -148,6 +156,7 @@ class Janitor:
         if self._webhooks is not None:
             await self._webhooks.subscriptions.read_now()
         await self._store.fold(FOLD_BATCH)
+        await self._errors.sweep()
         await cancel_all(self._store, await self._store.unserved_cancels(BATCH), "cancelled", self._emit)
         patient = await self._store.now() - seconds_to_micros(HEAD_START)
         for job in await self._store.swept(BATCH):
@@ -155,6 +164,8 @@ class Janitor:
                 await self._hand_over_pause(job)
             elif job.cancelled <= patient:
                 await sweep_job(self._store, job, self._emit)
+        if self._conflicts is not None:
+            await self._conflicts.check()
         return self._sweep_interval
 
     async def _hand_over_pause(self, job: Job) -> None:
@@ -171,8 +182,7 @@ class Janitor:
     async def retain_once(self) -> int:
         """Prune the history of the next jobs by their own rules: a bounded number of jobs in each pass, in turn."""
         now = await self._store.now()
-        jobs = await self._store.jobs_after(self._pruned_up_to, JOBS_AT_ONCE)
-        self._pruned_up_to = jobs[-1].name if len(jobs) == JOBS_AT_ONCE else ""
+        jobs = await self._place.next_jobs(JOBS_AT_ONCE)
         pruned = 0
         ended = await self._store.stats([job.id for job in jobs]) if jobs else {}
         planned = one_by_one("retention", jobs, lambda job: prune_rules(job, ended.get(job.id), now), self._emit)

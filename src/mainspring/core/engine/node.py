@@ -7,23 +7,30 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from ...model import defaults
+from ...model.errors import StoreError
 from ...model.events import Running, Stopped, Stopping
 from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
 from ...model.values.ids import Chance, random_id
 from ..backfills.driver import BackfillDriver
+from ..bulk.driver import BulkDriver
+from ..controls.watch import ControlWatch
 from ..declaring.registry import Registry
-from ..loops import Emit, Outage
+from ..deploys.processes import ConflictWatch, Processes
+from ..loops import Emit, Failure, Outage
 from ..ports import ProcessPool, Store, Topic, Tracing
+from ..rules.controls import NOTHING_SET
 from ..store_clock import StoreClock
 from ..tenants.fan_out import FanOuts
 from ..webhooks import node_part
 from ..webhooks.node_part import NodeWebhooks
+from .activity import ActivityRecorder
 from .heartbeat import Heartbeat, HeartbeatThread, Leases
 from .janitor import Janitor
 from .runner import Runner
@@ -33,6 +40,9 @@ from .worker import Worker, WorkerSettings
 
 HeartbeatMaker = Callable[..., Heartbeat]
 FIRST_BEAT = 2.0
+SETTLING = 0.65
+"""The share of the reserve of a stop in which handlers are stopped and their executions are handed back. The store is
+given most of it: a disk that is busy with other work can hold up a commit for more than a second."""
 CHILD_PATIENCE = 2.0
 """Seconds that idle child processes get to clean up at the end."""
 
@@ -56,6 +66,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     stop_reserve: float = defaults.STOP_RESERVE
     identity: dict[str, Any] = {}
     version: str = ""
+    application: str = ""
+    release: str = ""
 
 
 class Node:
@@ -77,10 +89,14 @@ class Node:
         heartbeat: HeartbeatMaker = HeartbeatThread,
         send: Callable[[HeartbeatRequest], Any] | None = None,
         webhooks: NodeWebhooks | None = None,
+        bulk: BulkDriver | None = None,
         processes: Callable[[], ProcessPool] | None = None,
         isolates: bool = False,
+        code: Mapping[str, str] | None = None,
+        activity: ActivityRecorder | None = None,
     ) -> None:
-        """`processes` makes the child processes of isolated jobs; with `isolates`, the first begins with the node."""
+        """`processes` makes the child processes of isolated jobs; with `isolates`, the first begins with the node.
+        `code` names what stands behind each declared job; None: starts are not recorded."""
         self._store, self._settings, self._emit, self._time = store, settings, emit, time
         self._threads = ThreadPool(settings.concurrency)
         self.leases = Leases(_info(settings, registry, declares, time, chance), settings.lease)
@@ -95,10 +111,12 @@ class Node:
             retention_interval=settings.retention_interval,
             audit_retention=settings.audit_retention,
             webhooks=webhooks,
+            conflicts=None if code is None else ConflictWatch(store, time, emit, settings.application, code),
         )
+        self._starts, self._code, self._activity = Processes(store), code, activity
         wanted = None if webhooks is None else webhooks.subscriptions
         self.scheduler = Scheduler(store, time, chance, emit, settings.poll_interval, time.observe, wanted)
-        self.backfills = BackfillDriver(store, emit)
+        self.backfills, self.bulk = BackfillDriver(store, emit), bulk
         self._runner = runner = Runner(
             time,
             self._threads,
@@ -114,10 +132,13 @@ class Node:
         self._isolates = isolates
         shared = (time, chance, emit, self.janitor)
         self.worker = Worker(store, registry, runner, self.leases, _worker_settings(settings), *shared)
+        self.controls = ControlWatch(store, time, chance, emit, self.id, self._obey)
+        self.worker.put_backs.look = self.controls.look
         self._deliveries: Worker | None = None
         self._webhooks = webhooks
         if webhooks is not None and delivers(settings, webhooks):
             self._deliveries = Worker(store, webhooks, runner, self.leases, _delivery_settings(settings), *shared)
+        self.leases.ended = self._ended
         self._delivering = False
         self._outage = Outage("heartbeat", emit)
         self._event_loop = asyncio.get_running_loop()
@@ -135,6 +156,11 @@ class Node:
     def is_scheduler(self) -> bool:
         return "scheduler" in self._settings.roles
 
+    @property
+    def failures(self) -> list[Failure]:
+        """Those of its loops for scheduling and housekeeping that fail at present."""
+        return [loop.failure for loop in (*self.janitor.loops, self.scheduler.loop) if loop.failure is not None]
+
     async def start(self) -> None:
         await self._time.ask(self._store)
         if self._settings.wakeups:
@@ -143,11 +169,28 @@ class Node:
         self._heartbeat.start()
         try:
             await self._until_known()
+            await self._record_start()
+            await self._know_controls()
             await self._start_processes()
             self._start_roles()
         except BaseException:
             await self.stop(0)
             raise
+
+    async def _record_start(self) -> None:
+        """A failing store does not delay the start."""
+        if self._code is not None:
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(FIRST_BEAT):
+                    await self._starts.started(self.leases.info, self._code)
+
+    async def _know_controls(self) -> None:
+        """Before the first claim, so that nothing begins that is paused. A failing store does not delay the start, but
+        the worker claims nothing until the controls have been read."""
+        self._obey()
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(FIRST_BEAT):
+                await self.controls.look()
 
     async def _start_processes(self) -> None:
         if self._isolates and "worker" in self._settings.roles and self._runner.processes is not None:
@@ -160,12 +203,32 @@ class Node:
             subscriptions.on_exist = partial(self._soon, self._start_deliveries)
             subscriptions.on_handed_over = partial(self._soon, self._wake_deliveries)
         self.janitor.start()
+        self.controls.start()
+        if self._activity is not None:
+            self._activity.start()
         if "worker" in self._settings.roles:
             self.worker.start()
         if "scheduler" in self._settings.roles:
             self.scheduler.start()
             self.backfills.start()
+            if self.bulk is not None:
+                self.bulk.start()
         self._emit(Running(self.id, self._settings.roles, msgspec.to_builtins(self._settings)))
+
+    def _obey(self) -> None:
+        """The controls have changed. Webhooks are delivered whatever is paused, but not by a node that is drained."""
+        drained = self.controls.drained
+        self.worker.obey(self.controls.in_force, suspended=drained or not self.controls.known)
+        self.janitor.controls = self.controls.in_force
+        if self._deliveries is not None and self._delivering:
+            self._deliveries.obey(NOTHING_SET, suspended=drained)
+        if self.leases.info.draining != drained:
+            self.leases.info = msgspec.structs.replace(self.leases.info, draining=drained)
+            self._heartbeat.wake()
+
+    def wake_controls(self) -> None:
+        """A control was changed in this process."""
+        self._soon(self.controls.wake)
 
     def _soon(self, call: Callable[[], None]) -> None:
         """Call it on the event loop of this node: writes of the blocking facade come from another thread."""
@@ -179,8 +242,15 @@ class Node:
             self._delivering = True
             handlers = {*self.leases.info.handlers, *self._webhooks.names}
             self.leases.info = msgspec.structs.replace(self.leases.info, handlers=tuple(sorted(handlers)))
+            self._deliveries.obey(NOTHING_SET, suspended=self.controls.drained)
             self._deliveries.start()
             self._heartbeat.wake()  # others see at once that it has the handler
+
+    def _ended(self) -> dict[str, tuple[int, int]]:
+        """What both workers have ended lately, by queue: deliveries have a queue of their own. Called in the thread of
+        the heartbeat."""
+        deliveries = {} if self._deliveries is None else self._deliveries.ended.by_queue()
+        return {**deliveries, **self.worker.ended.by_queue()}
 
     def _wake_deliveries(self) -> None:
         if self._deliveries is not None and self._delivering:
@@ -213,14 +283,15 @@ class Node:
             if worker is not None:
                 worker.drain()
         if "scheduler" in self._settings.roles:
-            await asyncio.gather(self.scheduler.stop(reserve * 0.1), self.backfills.stop(reserve * 0.1))
+            stops = [self.scheduler.stop(reserve * 0.1), self.backfills.stop(reserve * 0.1)]
+            await asyncio.gather(*stops, *([] if self.bulk is None else [self.bulk.stop(reserve * 0.1)]))
         handed_back = unsettled = 0
         if "worker" in self._settings.roles:
             patience = timeout - reserve - (self._time.monotonic() - began)
-            stops = [self.worker.stop(patience, reserve * 0.5)]
+            endings = [self.worker.stop(patience, reserve * SETTLING)]
             if delivering is not None:
-                stops.append(delivering.stop(min(patience, node_part.PATIENCE), reserve * 0.5))
-            ended = await asyncio.gather(*stops)
+                endings.append(delivering.stop(min(patience, node_part.PATIENCE), reserve * SETTLING))
+            ended = await asyncio.gather(*endings)
             handed_back, unsettled = sum(each[0] for each in ended), sum(each[1] for each in ended)
         await self._leave(max(0.1, (timeout - reserve * 0.3 - (self._time.monotonic() - began)) / 2))
         self._emit(Stopped(self.id, handed_back, unsettled, self._settings.lease))
@@ -228,12 +299,21 @@ class Node:
 
     async def _leave(self, timeout: float) -> None:
         await asyncio.gather(
-            self.janitor.stop(timeout), self._heartbeat.stop(timeout), self._runner.close(min(timeout, CHILD_PATIENCE))
+            self.janitor.stop(timeout),
+            self.controls.stop(timeout),
+            self._heartbeat.stop(timeout),
+            self._runner.close(min(timeout, CHILD_PATIENCE)),
+            *([] if self._activity is None else [self._activity.stop(timeout)]),
         )
         self._threads.close()
         try:
             async with asyncio.timeout(timeout):
+                await self.controls.forget_drain()
                 await self._store.remove_worker(self.id)
+                if self._activity is not None:
+                    await self._activity.flush()
+                if self._code is not None:
+                    await self._starts.stopped(self.leases.info, await self._store.now())
         except Exception:
             return  # the row expires
 
@@ -287,6 +367,8 @@ def _info(
         handlers=tuple(sorted(registry.names - frozenset(settings.exclude))),
         declares=declares,
         concurrency=settings.concurrency,
+        application=settings.application,
+        release=settings.release,
         lease=settings.lease,
         started=now,
         seen=now,

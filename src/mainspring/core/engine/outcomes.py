@@ -20,8 +20,17 @@ from ...model.values.payload import class_name, plainly, safe_json, safe_text
 from ..declaring.context import RunningContext
 from ..declaring.signature import PayloadMismatch
 from ..ports import Clock, ProcessDied, StopKind
+from ..rules.fingerprint import fingerprint
 from ..rules.transitions import MISMATCH
-from .descriptions import ERROR_LIMIT, describe_error, describe_traceback, is_plain, is_plain_error, is_retryable
+from .descriptions import (
+    ERROR_LIMIT,
+    describe_error,
+    describe_traceback,
+    fingerprint_of,
+    is_plain,
+    is_plain_error,
+    is_retryable,
+)
 
 DESCRIBING = 5.0
 """Seconds that an exception or a result of the application's own gets to describe itself."""
@@ -90,7 +99,10 @@ class Outcomes:
         text = f"{class_name(type(value if error is None else error))} could not be described: {reason}"
         if error is None:
             return self.ended(attempt, "completed", None, keep=False, result_json=safe_json(f"<{text}>", PAYLOAD_LIMIT))
-        return self.ended(attempt, "failed", None, keep=False, error=text, traceback=text, reason="error")
+        found = fingerprint(class_name(type(error)), "")
+        return self.ended(
+            attempt, "failed", None, keep=False, error=text, traceback=text, reason="error", fingerprint=found
+        )
 
     def died(self, attempt: Attempt, death: ProcessDied) -> Outcome:
         """The process of the handler ended before the handler did. If it was asked to stop, that is why."""
@@ -153,6 +165,8 @@ class Outcomes:
             own: dict[str, Any] = {"error": safe_text(error, ERROR_LIMIT), "delay": error.delay}
         else:
             own = {"error": describe_error(error), "traceback": describe_traceback(error)}
+            if reason == "error":
+                own["fingerprint"] = fingerprint_of(error, own["error"])
         retryable = is_retryable(error, attempt.execution.rules.non_retryable)
         return self.ended(attempt, "failed", cpu_ms, reason=reason, retryable=retryable, **own)
 
@@ -165,6 +179,8 @@ class Outcomes:
         kept = attempt.context.kept() if keep else None
         if kept is not None:
             details["counters_json"], details["metadata_json"] = kept
+        if tags := attempt.context.tags:
+            details["labels"] = tags
         return Outcome(
             end=end,
             started=attempt.started,

@@ -65,6 +65,9 @@ class Prefetched:
         found = self._rows.pop(id, None)
         return None if found is None else found[0]
 
+    def rows(self) -> list[ExecutionRow]:
+        return [execution for execution, _, _ in self._rows.values()]
+
     def pop_all(self) -> list[ExecutionRow]:
         """All of them, in the order in which they came."""
         executions = [execution for execution, _, _ in self._rows.values()]

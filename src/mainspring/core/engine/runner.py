@@ -100,11 +100,12 @@ class Run(Attempt):
 
 
 def report_of(execution: ExecutionRow, context: RunningContext, last: bool = False) -> ProgressReport | None:
-    """Progress, counters and log lines since the last call; None if there are none."""
-    drained = context.drain(last)
-    if drained is None:
+    """Progress, counters, log lines and search keys since the last call; None if there are none. With the last report,
+    search keys go with the ending."""
+    drained, labels = context.drain(last), () if last else context.drain_tags()
+    if drained is None and not labels:
         return None
-    progress, counters, logs = drained
+    progress, counters, logs = drained or (None, None, ())
     return ProgressReport(
         id=execution.id,
         token=execution.token,
@@ -112,6 +113,7 @@ def report_of(execution: ExecutionRow, context: RunningContext, last: bool = Fal
         progress_json=progress,
         counters_json=counters,
         logs=logs,
+        labels=labels,
     )
 
 
@@ -153,8 +155,11 @@ class _InProcess:
     def begins(self) -> bool:
         return self._runner.process_begins(self._run, self._done)
 
-    def reported(self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...]) -> None:
+    def reported(
+        self, progress: str | None, counters: str | None, lines: tuple[LogLine, ...], labels: tuple[str, ...] = ()
+    ) -> None:
         self._run.context.receive(progress, counters, lines)
+        self._run.context.receive_tags(labels)
 
     def ended(self, how: Outcome | ProcessDied) -> None:
         self._runner.process_ended(self._run, self._done, how)

@@ -62,22 +62,22 @@ class Scheduler:
         self._subscriptions = subscriptions
         self._store, self._clock, self._chance, self._emit, self._observe = store, clock, chance, emit, observe
         self._poll_interval = poll_interval
-        self._loop = Loop("scheduler", self.step, emit)
+        self.loop = Loop("scheduler", self.step, emit)
         self.last_check: Micros | None = None
         self._page = FIRST_PAGE
         self._left_for_later: dict[tuple[str, int], float] = {}
         self._calendars = Calendars(store, clock, chance, {})
 
     def start(self) -> None:
-        self._loop.start()
+        self.loop.start()
 
     def wake(self, topic: Topic = Topic.JOBS) -> None:
         if topic in (Topic.JOBS, Topic.ANY):
-            self._loop.wake()
+            self.loop.wake()
 
     async def stop(self, timeout: float) -> None:
         """End after the tick under way; what comes due later is left for the next node."""
-        await stop_all([self._loop], timeout)
+        await stop_all([self.loop], timeout)
 
     async def step(self) -> float:
         """One pass; returns the seconds until the next one is needed. They are counted from the store's time now, never

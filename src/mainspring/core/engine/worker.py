@@ -4,7 +4,8 @@
        |                      ^   |                           ^
        |--no slot--> prefetched   `--lease lost--> lost ------|   a lost handler keeps its slot until it returns
        |                |                                     |
-       `--cancelled, draining, stale, unreadable or its lease over: handed back without a start
+       |--cancelled, draining, stale, unreadable or its lease over: handed back without a start
+       `--paused, or its queue has another ceiling by now: put back in its place, which is no ending at all
 
 One exchange with the store settles what ended and claims what is ready. Under load exchanges overlap: while one is on
 its way, handlers go on, and as soon as a batch of them has ended the next exchange starts.
@@ -35,10 +36,13 @@ from ..emitting import emit_many_of
 from ..loops import FIRST_PAUSE, Emit, Loop, NothingAsked, Outage, trouble
 from ..ports import Clock, Store, Topic
 from ..rules import transitions
+from ..rules.controls import ControlsInForce
+from .ended_counts import EndedCounts
 from .heartbeat import Leases
 from .janitor import Janitor
 from .log_capture import start_capture, stop_capture
 from .prefetch import STALE, DurationEstimate, ExclusiveTurns, Prefetched
+from .put_backs import PutBack, PutBacks
 from .runner import Run, Runner
 
 EXCHANGES = 3
@@ -125,6 +129,9 @@ class Worker:
         self._prefetched = Prefetched()
         leases.slotless.append((lambda: self._held) if settings.steady else self._prefetched.__len__)
         self._endings: list[_Ending] = []
+        self.put_backs = PutBacks(clock)
+        self._suspended = False
+        self.ended = EndedCounts(clock)
         self._mismatches: set[asyncio.Task[None]] = set()
         self._started: list[Run] = []  # in this turn of the event loop, and not emitted yet
         self._estimate = DurationEstimate()
@@ -174,12 +181,15 @@ class Worker:
         if self._under_way and not self._worth_another():
             return NothingAsked(self._settings.poll_interval)  # woken when the other exchange is back
         endings, self._endings = self._endings, []
+        put_back = self.put_backs.take()
         claim = self._claim_request()
-        if not endings and claim is None:
+        if not endings and not put_back and claim is None:
             return NothingAsked(self._settings.poll_interval)
         sent = self._clock.monotonic()
-        reply = await self._send(endings, claim)
-        self._settle(endings, reply.applied)
+        reply = await self._send(endings, put_back, claim)
+        self._settle(endings, reply.applied[: len(endings)])
+        for each in put_back:
+            self._leases.give_up(each.execution)
         if claim is not None:
             took_one = claim.alone and bool(reply.claimed)
             self._exclusive.learn(reply.alone_waiting, took_one, self._clock.monotonic())
@@ -201,8 +211,10 @@ class Worker:
 
     def _claim_request(self) -> ClaimRequest | None:
         room = min(self._room - self._asked, MOST_AT_ONCE)
-        handlers = self._handlers.names - self._settings.exclude
-        if self._draining or self._cut_off or room <= 0 or not handlers or self._runs_exclusive():
+        handlers = self._handlers.names - self._settings.exclude - self.put_backs.controls.paused_handlers
+        if self._draining or self._cut_off or self._suspended or self.put_backs.all_paused(self._settings.queues):
+            return None
+        if room <= 0 or not handlers or self._runs_exclusive():
             return None
         busy = self._held + self._asked
         if self._exclusive.holds_back(busy, self._clock.monotonic()):
@@ -213,6 +225,7 @@ class Worker:
             owner=self._leases.info.id,
             handlers=handlers,
             queues=self._settings.queues,
+            without_queues=self.put_backs.controls.paused_queues,
             limit=1 if exclusive else room,
             lease=self._settings.lease,
             turn=self._turn,
@@ -224,7 +237,7 @@ class Worker:
         """Whether an exclusive execution runs here, or may come with an exchange under way."""
         return self._asked_exclusive or (len(self._runs) == 1 and next(iter(self._runs.values())).execution.alone)
 
-    async def _send(self, endings: list[_Ending], claim: ClaimRequest | None) -> Exchanged:
+    async def _send(self, endings: list[_Ending], put_back: list[PutBack], claim: ClaimRequest | None) -> Exchanged:
         asked = claim.limit if claim is not None else 0
         self._under_way += 1
         self._asked += asked
@@ -232,9 +245,11 @@ class Worker:
         try:
             if endings:
                 await self._write_reports([ending.run for ending in endings])
-            return await self._store.exchange([ending.change for ending in endings], claim)
+            changes = [ending.change for ending in endings] + [each.change for each in put_back]
+            return await self._store.exchange(changes, claim)
         except BaseException:
             self._endings = endings + self._endings
+            self.put_backs.restore(put_back)
             raise
         finally:
             self._under_way -= 1
@@ -242,7 +257,7 @@ class Worker:
             self._asked_exclusive = False
 
     def _delay(self, reply: Exchanged, claim: ClaimRequest | None) -> float:
-        if self._endings:
+        if self._endings or self.put_backs:
             return 0.0
         if claim is not None and (reply.more or len(reply.claimed) >= claim.limit):
             return 0.0 if self._room > 0 else self._settings.poll_interval
@@ -256,6 +271,7 @@ class Worker:
     async def _take(self, reply: Exchanged, sent: float) -> None:
         """The leases of what was claimed run from `sent` at the earliest."""
         was_idle = not self._held
+        await self.put_backs.look_again(reply.claimed)
         for execution in of_stopped_jobs(reply) if reply.stopped else reply.claimed:
             self._accept(execution, sent)
         if reply.claimed and was_idle:
@@ -269,12 +285,25 @@ class Worker:
             self._forget(id)
         self._leases.held[id] = execution.token
         self._idle.clear()
-        if execution.cancel_requested is not None or self._draining or not execution.readable:
+        if execution.cancel_requested is not None or self._draining or not execution.readable or self._suspended:
             self._return(execution)
+        elif self.put_backs.keep(execution):
+            self._fill_slots()
         elif len(self._runs) + len(self._lost) < self._concurrency:
             self._run(execution, leased)
         else:
             self._prefetched.add(execution, self._clock.monotonic(), leased)
+
+    def obey(self, controls: ControlsInForce, *, suspended: bool) -> None:
+        """From now on; a suspended worker claims nothing. What was prefetched and must not begin goes back; what runs
+        is not stopped."""
+        self.put_backs.controls, self._suspended = controls, suspended
+        if suspended:
+            self._return_prefetched()
+        for execution in self._prefetched.rows():
+            if self.put_backs.keep(execution):
+                self._prefetched.pop(execution.id)
+        self._main_loop.wake()
 
     def _forget(self, id: str) -> None:
         """A claim brought an execution that is still held here: its earlier lease was lost unnoticed."""
@@ -359,8 +388,14 @@ class Worker:
         else:
             self._runs.pop(run.execution.id, None)
         try:
-            roll = 0.0 if outcome.end == "completed" else self._chance.random()
+            if outcome.end == "completed":
+                roll = 0.0
+            else:
+                roll, release = self._chance.random(), self._leases.info.release
+                outcome = msgspec.structs.replace(outcome, release=release) if release else outcome
             change = transitions.after_attempt(run.execution, outcome, roll)
+            if change.to is State.PENDING:
+                change = self.put_backs.controls.adjusted(change)
         except Exception as error:  # unreadable rules: the lease runs out, and another node decides
             self._leases.give_up(run.execution)
             self._emit(trouble(f"ending of {run.execution.id}", error))
@@ -374,6 +409,7 @@ class Worker:
     def _settle(self, endings: list[_Ending], applied: Sequence[bool]) -> None:
         """The store has accepted or refused these endings. Completed attempts are emitted together."""
         completed: list[_Ending] = []
+        ended: list[ExecutionRow] = []
         for ending, accepted in zip(endings, applied, strict=True):
             run, outcome, change = ending
             self._leases.give_up(run.execution)
@@ -382,12 +418,16 @@ class Worker:
                 continue
             if change.todo:
                 self._janitor.wake_follow_ups()
+            if change.to.final:
+                ended.append(run.execution)
             if outcome.end == "completed" and outcome.overran is None:
                 completed.append(ending)
                 continue
             if change.to is State.WAITING:
                 self._janitor.wake_fan_outs()  # its tenants may have ended before it began to wait for them
             self._emit(attempt_ended(run.execution, outcome, change))
+        if ended:
+            self.ended.add(ended)
         if completed:
             executions = [ending.run.execution for ending in completed]
             self._emit_many(AttemptEnded, executions, partial(list, map(_completed_event, completed)))
@@ -496,6 +536,7 @@ class Worker:
         except BaseException:
             for run, report in reported:
                 run.context.undrain(report.progress_json, report.counters_json, report.logs)
+                run.context.undrain_tags()
             raise
         for (run, _), accepted in zip(reported, stored, strict=True):
             if not accepted:
@@ -518,9 +559,9 @@ class Worker:
         await self._until_idle(patience)
         unfinished = list(self._runs.values())
         for run in unfinished:
-            run.stop("handed_back", "the worker is shutting down", within=reserve * 0.3)
+            run.stop("handed_back", "the worker is shutting down", within=reserve * 0.2)
         if unfinished:
-            await self._until_idle(reserve * 0.4)
+            await self._until_idle(reserve * 0.3)
         self._abandon_all()
         stop_capture(self)
         await self._settle_rest(deadline - self._clock.monotonic() - reserve * 0.1)
@@ -552,7 +593,7 @@ class Worker:
             async with asyncio.timeout(max(timeout, 0.1)):
                 for loop in loops:
                     await loop.stop()
-                while self._endings:
+                while self._endings or self.put_backs:
                     await self._settle_again()
         except TimeoutError:
             for loop in loops:
@@ -574,8 +615,16 @@ def attempt_ended(execution: ExecutionRow, outcome: Outcome, change: Change) -> 
         error=outcome.error,
         traceback=outcome.traceback,
         retry_in=change.delay if change.to is State.PENDING else None,
-        reason=change.reason or outcome.end,
+        reason=change.reason or _why(outcome),
+        error_group=None if change.attempt is None else change.attempt.error_group,
     )
+
+
+def _why(outcome: Outcome) -> str:
+    """What ended an attempt after which the execution is tried again: `signal`, `out_of_memory` and their kind, as its
+    record says, or else how it ended."""
+    named = outcome.end == "failed" and outcome.reason not in (None, "error")
+    return (named and outcome.reason) or outcome.end
 
 
 def _completed_event(ending: _Ending) -> AttemptEnded[ExecutionRow]:

@@ -141,7 +141,7 @@ def forecast(
     for name, spec in specs:
         job = planned(name, spec, begin, chance, (excepted or {}).get(name))
         if job.ticking:
-            jobs.append(_job_forecast(job, begin, end, durations.get(name), chance, calendars))
+            jobs.append(job_forecast(job, begin, end, durations.get(name), chance, calendars))
         else:
             on_demand.append(name)
     return Forecast(
@@ -150,22 +150,24 @@ def forecast(
         zone=zone,
         jobs=jobs,
         on_demand=on_demand,
-        changes=_changes(jobs, begin, end),
+        changes=change_forecasts(jobs, begin, end),
         by_minute=_by_minute(jobs),
     )
 
 
-def _job_forecast(
+def job_forecast(
     job: Job,
     begin: Micros,
     end: Micros,
     duration: float | None,
     chance: Random,
     calendars: Mapping[str, Calendar],
+    most: int = 0,
 ) -> JobForecast:
+    """The runs of a job that ticks, from its next run on; with `most`, up to so many of them."""
     trigger, takes = job.trigger, seconds_to_micros(duration or 0.0)
     assert trigger is not None, "a job that ticks has a trigger"
-    ticks = ticks_of(job, begin, end, takes, chance, calendars)
+    ticks = ticks_of(job, begin, end, takes, chance, calendars, most)
     zone, notes = zone_of(trigger, job.spec.tz), dict[Micros, str]()
     for change in changes_between(known_zone(zone), begin, end):
         notes |= notes_of(trigger, known_zone(zone), change, ticks)
@@ -186,7 +188,8 @@ def _local(at: Micros, zone: str) -> str:
     return f"{to_datetime(at).astimezone(known_zone(zone)):%a %Y-%m-%d %H:%M:%S}"
 
 
-def _changes(jobs: Sequence[JobForecast], begin: Micros, end: Micros) -> list[ChangeForecast]:
+def change_forecasts(jobs: Sequence[JobForecast], begin: Micros, end: Micros) -> list[ChangeForecast]:
+    """The clock changes in the zones of these jobs, with the jobs that each affects."""
     found: dict[tuple[ClockChange, str], dict[str, str]] = {}
     for job in jobs:
         zone, trigger = known_zone(job.zone), job.job.trigger

@@ -63,7 +63,9 @@ WITHOUT_EFFECT = frozenset(
         *("handler", "trigger", "tz", "params", "queue", "priority", "max_attempts", "retry", "timeout"),
         "run_timeout",
         *("non_retryable", "overlap", "overlap_limit", "missed", "missed_while_paused", "grace", "window"),
-        *("enabled", "retention", "description", "metadata"),
+        *("enabled", "retention", "description", "metadata", "owner", "tags", "search", "trigger_role", "ping"),
+        *("interval_type", "limits", "weights", "tenants", "continue_on_failure", "feeds"),
+        *("tenant_concurrency", "tenant_max_attempts", "tenant_retry"),
         *("isolation", "max_cpu", "max_memory", "max_address_space"),
     )
 )
@@ -95,14 +97,20 @@ def ticks_of(
     duration: Micros,
     chance: Random,
     calendars: Mapping[str, Calendar] = NONE,
+    most: int = 0,
 ) -> array[int]:
     """Every run before `end`, at its tick; a tick of the past that is caught up, at `begin`; one that waits for the
-    hours of its job, at their opening. `duration` is how long a run takes, for jobs with a fixed delay."""
+    hours of its job, at their opening. `duration` is how long a run takes, for jobs with a fixed delay. With `most`,
+    only so many of the first ticks are looked at."""
     if skips_by_hours(job):
-        return within_hours(job, ticks_of(without_hours(job), begin, end, duration, chance), calendars)
+        every_tick = ticks_of(without_hours(job), begin, end, duration, chance, most=most)
+        return within_hours(job, every_tick, calendars)
     found = array("q")
     try:
         for some in _Walk(job, begin, end, duration, chance, calendars).stretches():
+            if most and len(found) + len(some) >= most:
+                found.extend(some[: most - len(found)])
+                break
             _check_count(len(found) + len(some))
             for first in range(0, len(some), AT_ONCE):  # in parts, so that Ctrl-C works in between
                 found.extend(some[first : first + AT_ONCE])
@@ -134,7 +142,7 @@ class _Walk:
     ) -> None:
         self._calendars = calendars
         self._job, self._begin, self._end, self._duration, self._chance = job, begin, end, duration, chance
-        self._plain = _is_plain(job.spec)
+        self._plain = is_plain(job.spec)
 
     def stretches(self) -> Iterator[list[Micros] | range]:
         if self._plain and self._job.trigger is not None:
@@ -185,7 +193,8 @@ def _plan(job: Job) -> Trigger:
     return job.plan
 
 
-def _is_plain(spec: JobSpec) -> bool:
+def is_plain(spec: JobSpec) -> bool:
+    """Whether its ticks follow from its trigger alone, so that many of them are laid out at once."""
     plain = JobSpec(handler=spec.handler)
     unknown = (name for name in spec.__struct_fields__ if name not in WITHOUT_EFFECT)
     return all(getattr(spec, name) == getattr(plain, name) for name in unknown)
@@ -288,8 +297,11 @@ def _calendar(trigger: CalendarTrigger, begin: Micros, end: Micros) -> list[Micr
         return None
     midnights, times = found
     _check_count(len(midnights) * len(times))
-    laid_out = [midnight + time for midnight in midnights for time in times]
-    return laid_out[bisect_right(laid_out, begin - 1) : bisect_right(laid_out, end - 1)]
+    return [
+        midnight + time
+        for midnight in midnights
+        for time in times[bisect_left(times, begin - midnight) : bisect_left(times, end - midnight)]
+    ]
 
 
 def _offset(zone: str | None, at: Micros) -> Micros:

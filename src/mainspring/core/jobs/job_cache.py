@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from ...model.calendars.calendar import Calendar
 from ...model.errors import JobNotFound
 from ...model.job import Job, JobSpec, Origin, encode_spec
@@ -11,6 +13,7 @@ from ...model.store.messages import JobWrite
 from ...model.time.instants import Micros
 from ...model.values.ids import Chance, random_id
 from ...model.values.reading import identifier, is_identifier
+from ..auditing import audit_record
 from ..dependencies.links import Dependents
 from ..ports import Clock, Store
 from ..rules import job_commands
@@ -18,7 +21,8 @@ from ..rules.timing_history import revision
 from .calendars import Calendars
 
 FRESH_FOR = 1.0
-BATCH = 500
+BATCH = 75
+"""Jobs that one statement declares: PostgreSQL takes about 25 ms for jobs that have changed."""
 SUGGESTED_FROM = 1_000
 
 
@@ -47,17 +51,24 @@ class JobCache:
 
     async def _declare_batch(self, specs: dict[str, JobSpec], update: bool) -> dict[str, JobSpec]:
         """Returns the jobs that lost a race and have to be declared again."""
-        now = await self._store.now()
         existing = {job.name: job for job in await self._store.jobs(list(specs))}
-        wanted_specs = specs if update else {name: spec for name, spec in specs.items() if name not in existing}
-        new = {name: self.new_job(name, spec, "code", now) for name, spec in wanted_specs.items()}
-        calendars = await self.calendars.of(existing.values())
-        writes = [self._declared(existing.get(name), job, now, calendars) for name, job in new.items()]
+        changed = [
+            (existing.get(name), name, spec)
+            for name, spec in specs.items()
+            if name not in existing or (update and job_commands.differs(existing[name], encode_spec(spec), "code"))
+        ]
+        if not changed:
+            return {}
+        now = await self._store.now()
+        calendars = await self.calendars.of(job for job, _, _ in changed if job is not None)
+        writes = [
+            self._declared(job, self.new_job(name, spec, "code", now), now, calendars) for job, name, spec in changed
+        ]
         wanted = [write for write in writes if write is not None]
         revisions = [revision(existing.get(write.job.name), write.job, now) for write in wanted]
         if entries := [each for each in revisions if each is not None]:
             await self._store.write_entries(entries)
-        written = await self._store.write_jobs(wanted) if wanted else []
+        written = await self._store.write_jobs(wanted)
         lost = [write.job.name for write, result in zip(wanted, written, strict=True) if not result.won]
         return {name: specs[name] for name in lost}
 
@@ -67,7 +78,11 @@ class JobCache:
         write = job_commands.declare(existing, new, now)
         if existing is None or write is None:
             return write
-        return job_commands.close_old_schedule(existing, write, now, self._chance, calendars)
+        by = f"release {self._release}" if self._release else "code"
+        before, after = job_commands.declared_difference(existing, new)
+        audit = audit_record(self._chance, "declare", f"job:{new.name}", by, now, before=before, after=after)
+        closed = job_commands.close_old_schedule(existing, write, now, self._chance, calendars)
+        return msgspec.structs.replace(closed, audit=audit)
 
     def new_job(self, name: str, spec: JobSpec, origin: Origin, now: Micros) -> Job:
         id = random_id(now, self._chance)

@@ -1,27 +1,36 @@
 """Metrics of jobs from the store: totals that hold across processes and crashes, and current counts.
 
 A reading is shared by all who ask within a second. It covers a limited number of jobs: all of them or, where there are
-more, those declared by code and then the most recently active ones.
+more, those that matter most: failing ones, late ones, those with most to do, the busiest. The choice reads every job,
+in small steps, at most once a minute.
 """
 
 from __future__ import annotations
 
+import asyncio
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from ...model.errors import MainspringError
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
-from ...model.store.messages import ExecutionQuery
-from ...model.time.instants import Micros, to_micros
+from ...model.store.messages import ExecutionQuery, JobQuery
+from ...model.time.instants import SECOND, Micros, to_micros
+from ...model.values.ids import NO_CHANCE
+from ..errors.commands import ErrorGroups
 from ..jobs.calendars import Calendars
 from ..ports import Clock, Store
 from ..views.job import JobView
 from .single_flight import SingleFlight
 
 CHOSEN_FOR = 60.0
+LATE = 60 * SECOND
+Rank: TypeAlias = tuple[bool, bool, int, int, Micros]
+STEP = 200
+"""Jobs read at once, so that other work of the event loop gets its turn in between."""
 PAGE = 1_000
 RUNNING_PAGES = 5
 LOOKED_UP = 100
@@ -39,6 +48,9 @@ class JobReading(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
     stats: JobStats
     live: LiveCounts
+    due: int = 0
+    """Executions that wait and are due, of `live.pending`. Of a job that shares its handler and has some that are due
+    and some that are planned, this may be too high: never more than are due of the handler."""
     next_expected: Micros | None = None
     last_success: Micros | None = None
     oldest_running: Micros | None = None
@@ -53,6 +65,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[JobReading, ...]
     left_out: int
     at: Micros
+    unmuted_failures: Mapping[str, Micros] = {}
+    """Of jobs with muted errors: see `ErrorGroups.unmuted_failures`."""
 
 
 class Readings:
@@ -61,14 +75,22 @@ class Readings:
         self.cache = SingleFlight(self._read, clock)
         self._chosen: tuple[list[str], int, float] | None = None
         self._successes: dict[str, tuple[int, Micros | None]] = {}
+        self._errors = ErrorGroups(store, NO_CHANCE)
+        self._unmuted: dict[str, Micros] = {}
 
     async def read(self) -> Reading:
         return await self.cache.get()
 
     async def _read(self) -> Reading:
         jobs, left_out = await self._jobs()
-        ids = [job.id for job in jobs]
-        stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
+        stats: dict[str, JobStats] = {}
+        live: dict[str, LiveCounts] = {}
+        for some in batched([job.id for job in jobs], STEP):
+            stats |= await self._store.stats(some)
+            live |= await self._store.live_counts(some)
+        due: dict[str, int] = {}
+        for lane in await self._store.lane_counts():
+            due[lane.handler] = due.get(lane.handler, 0) + lane.ready + lane.parked
         calendars = await self._calendars.of(jobs)
         now = await self._store.now()
         running = await self._oldest_running()
@@ -78,15 +100,19 @@ class Readings:
         for execution in await self._store.expired(PAGE):
             stale[execution.job_id] = stale.get(execution.job_id, 0) + 1
         found = []
-        for job in jobs:
+        for place, job in enumerate(jobs):
+            if place % STEP == STEP - 1:
+                await asyncio.sleep(0)
             numbers = stats.get(job.id, JobStats(job_id=job.id))
             view = JobView(job, numbers, live.get(job.id, LiveCounts()), _calendars=calendars, _seen=now)
+            nothing_due = waiting.get(job.id, now) is None
             try:
                 expected = view.next_run_at
                 reading = JobReading(
                     job=job,
                     stats=numbers,
                     live=view.live,
+                    due=0 if nothing_due else min(view.live.pending, due.get(job.spec.handler, 0)),
                     next_expected=None if expected is None else to_micros(expected),
                     last_success=successes.get(job.id),
                     oldest_running=running.get(job.id),
@@ -98,26 +124,38 @@ class Readings:
                 left_out += 1  # written by a newer release, whose own processes report it
             else:
                 found.append(reading)
-        return Reading(jobs=tuple(found), left_out=left_out, at=now)
+        unmuted = await self._errors.unmuted_failures()
+        self._unmuted = {job: max(at, self._unmuted.get(job, 0)) for job, at in unmuted.items()}
+        return Reading(jobs=tuple(found), left_out=left_out, at=now, unmuted_failures=self._unmuted)
 
     # --- which jobs ---------------------------------------------------------------------------------------
     async def _jobs(self) -> tuple[list[Job], int]:
         if await self._store.count_jobs(self._most + 1) <= self._most:
-            return await self._store.jobs(), 0
+            jobs, after = list[Job](), ""
+            while page := await self._store.jobs_after(after, STEP):
+                jobs, after = jobs + page, page[-1].name
+            return jobs, 0
         if self._chosen is None or self._clock.monotonic() >= self._chosen[2]:
             names, left_out = await self._choose()
             self._chosen = (names, left_out, self._clock.monotonic() + CHOSEN_FOR)
-        return await self._store.jobs(self._chosen[0]), self._chosen[1]
+        names, left_out, _ = self._chosen
+        return [job for some in batched(names, STEP) for job in await self._store.jobs(some)], left_out
 
     async def _choose(self) -> tuple[list[str], int]:
-        best: list[tuple[bool, Micros, str]] = []
-        seen, after = 0, ""
-        while jobs := await self._store.jobs_after(after, PAGE):
-            stats = await self._store.stats([job.id for job in jobs])
-            best += [_rank(job, stats.get(job.id)) for job in jobs]
+        best: list[tuple[Rank, str]] = []
+        now, seen, after = await self._store.now(), 0, ""
+        while jobs := await self._store.jobs_after(after, STEP):
+            ids = [job.id for job in jobs]
+            stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
+            best += [(rank(job, stats.get(job.id), live.get(job.id), now), job.name) for job in jobs]
             best = heapq.nlargest(self._most, best)
             seen, after = seen + len(jobs), jobs[-1].name
-        return sorted(name for _, _, name in best), seen - len(best)
+        return sorted(name for _, name in best), seen - len(best)
+
+    async def names_left_out(self, limit: int) -> list[str]:
+        """Some of the jobs that the last reading left out."""
+        shown = frozenset(each.job.name for each in (await self.read()).jobs)
+        return (await self._store.find_jobs(JobQuery(without=shown, limit=limit), 1)).names
 
     # --- live and ended executions ------------------------------------------------------------------------
     async def _oldest_running(self) -> dict[str, Micros]:
@@ -151,9 +189,18 @@ class Readings:
         return {id: at for id, (_, at) in self._successes.items() if at is not None}
 
 
-def _rank(job: Job, stats: JobStats | None) -> tuple[bool, Micros, str]:
-    """Jobs declared by code first, then the most recently active ones."""
-    return job.origin == "code", (stats.last_finished if stats else None) or job.created, job.name
+def rank(job: Job, stats: JobStats | None, live: LiveCounts | None, now: Micros) -> Rank:
+    """How much a job matters beside others: whether its last run failed, whether its next one is late, how much of it
+    waits or runs, how much has run."""
+    stats, live = stats or JobStats(job_id=job.id), live or LiveCounts()
+    failing = stats.last_state in (State.FAILED, State.PARTIAL)
+    due = job.due if job.readable and job.paused is None else None
+    late = due is not None and due < now - LATE
+    return failing, late, live.total, stats.total, stats.last_finished or job.created
+
+
+def batched(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (items[place : place + size] for place in range(0, len(items), size))
 
 
 async def oldest_waiting(store: Store, live: Mapping[str, LiveCounts], now: Micros) -> dict[str, Micros | None]:

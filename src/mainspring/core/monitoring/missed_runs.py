@@ -16,7 +16,7 @@ from ...model.store.entries import Entry
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.values.reading import choice, identifier, instant, whole
 from ..ports import Store
-from ..queries.queries import MAX_OFFSET, MAX_PAGE
+from ..queries.execution_lists import MAX_OFFSET, MAX_PAGE
 from ..queries.walked_pages import Bounds, page_of
 
 KIND: Literal["expected"] = "expected"

@@ -10,7 +10,7 @@ that waits is entered in the same way, under the time at which its oldest execut
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -18,9 +18,9 @@ import msgspec
 from ...model.calendars.calendar import Calendar
 from ...model.events import Missed
 from ...model.execution import State
-from ...model.job import Job
+from ...model.job import Job, LiveCounts
 from ...model.store.entries import Entry, EntryWrite
-from ...model.store.messages import ExecutionQuery
+from ...model.store.messages import DuePage, ExecutionQuery
 from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ..expiry import EntryExpiry
 from ..jobs.calendars import Calendars
@@ -82,9 +82,7 @@ class Watchdog:
     async def look(self) -> list[LateJob]:
         """Every job that is late now. Missed ticks that are not in the ledger yet are entered and reported."""
         page = await self._store.due_jobs(MOST)
-        calendars = await self._calendars.of(page.jobs)
-        judged = one_by_one("watch", page.jobs, lambda job: late(job, page.now, calendars), self._emit)
-        found = [(job, each) for job, each in judged if each is not None]
+        found = await missed_ticks(page, self._calendars, self._emit)
         found += await self._waiting(page.now)
         if found:
             await self._report(found, page.now)
@@ -99,12 +97,7 @@ class Watchdog:
         names = [
             row.job for id in due for row in await self._store.find(ExecutionQuery(job_id=id, states=_PENDING, limit=1))
         ]
-        jobs = {job.id: job for job in await self._store.jobs(names)} if names else {}
-        waits = [(jobs[id], at) for id, at in due.items() if id in jobs and _waits_too_long(jobs[id], at, now)]
-        return [
-            (job, Late(job=job.name, id=job.id, first=at, last=at, count=idle[job.id].pending, waiting=True))
-            for job, at in waits
-        ]
+        return overdue(await self._store.jobs(names) if names else [], due, idle, now)
 
     async def _report(self, found: Sequence[tuple[Job, Late]], now: Micros) -> None:
         keys = [late.key for _, late in found]
@@ -121,6 +114,27 @@ class Watchdog:
                 confirmed.append(_confirmed(write))
         if confirmed:
             await self._store.write_entries(confirmed)
+
+
+async def missed_ticks(page: DuePage, calendars: Calendars, emit: Emit) -> list[tuple[Job, Late]]:
+    """Those of the due jobs of which ticks are missed."""
+    known = await calendars.of(page.jobs)
+    judged = one_by_one("watch", page.jobs, lambda job: late(job, page.now, known), emit)
+    return [(job, each) for job, each in judged if each is not None]
+
+
+def overdue(
+    jobs: Iterable[Job], since: Mapping[str, Micros], live: Mapping[str, LiveCounts], now: Micros
+) -> list[tuple[Job, Late]]:
+    """Those of these jobs of which something has been due for too long while nothing of them runs. `since` is when the
+    oldest waiting execution of each was due, by the id of the job."""
+    found = []
+    for job in jobs:
+        at, counts = since.get(job.id), live.get(job.id, LiveCounts())
+        if at is not None and not counts.running and _waits_too_long(job, at, now):
+            waits = Late(job=job.name, id=job.id, first=at, last=at, count=counts.pending, waiting=True)
+            found.append((job, waits))
+    return found
 
 
 def late(job: Job, now: Micros, calendars: Mapping[str, Calendar]) -> Late | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ...model.controls import Subject
 from ...model.execution import ExecutionRow, State
 from ...model.store.messages import WorkerInfo
 from ...model.time.instants import Micros, maybe_datetime
@@ -53,7 +54,9 @@ def why_it_waits(known: Facts, waiting: ExecutionRow) -> list[Reason]:
     if job_of(known.view).cancelled is not None:
         return [Reason("cancelled", "its job is cancelled, and so will it be")]
     held, ready = _waits(known, waiting), is_ready(waiting, known.now)
-    found = [held] if held is not None and held.blocking else []
+    found = _paused_job(known) if waiting.held or _holds(known) else []
+    found += _paused_lane(known, waiting.handler, waiting.queue)
+    found += [held] if held is not None and held.blocking else []
     nobody = nobody_for(waiting.handler, waiting.queue, known.workers)
     full = all_busy(waiting.handler, waiting.queue, known.workers) if ready else None
     return [*found, *(each for each in (nobody, full) if each is not None)]
@@ -69,18 +72,46 @@ def _controls(known: Facts) -> list[Reason]:
         since = _text(job.cancelled)
         found.append(Reason("cancelled", f"cancelled since {since}; reactivate it", details={"cancelled_at": since}))
     if job.paused is not None:
-        details = {
-            "paused_by": job.paused_by,
-            "paused_at": _text(job.paused),
-            "note": job.pause_note,
-            "resume_at": _text(job.resume),
-        }
-        until = f" until {_text(job.resume)}" if job.resume is not None else ""
-        note = f": {job.pause_note}" if job.pause_note else ""
-        found.append(Reason("paused", f"paused by {job.paused_by or 'an unknown user'}{until}{note}", details=details))
+        found.append(_pause("paused", "", job.paused_by, job.paused, job.pause_note, job.resume))
+    lanes = [(job.spec.handler, job.spec.queue), *((each.handler, each.queue) for each in known.alive)]
+    paused = [reason for lane in dict.fromkeys(lanes) for reason in _paused_lane(known, *lane)]
+    found += {reason.message: reason for reason in paused}.values()
     if not job.spec.enabled:
         found.append(Reason("disabled", "its schedule is disabled: it runs only when it is triggered"))
     return found
+
+
+def _holds(known: Facts) -> bool:
+    return job_of(known.view).holds_executions
+
+
+def _paused_job(known: Facts) -> list[Reason]:
+    """For an execution that waits because its job is paused."""
+    job = job_of(known.view)
+    if job.paused is None:
+        return [Reason("released_soon", "its job was resumed, and it begins as soon as it is released")]
+    return [_pause("paused", "its job is ", job.paused_by, job.paused, job.pause_note, job.resume)]
+
+
+def _paused_lane(known: Facts, handler: str, queue: str) -> list[Reason]:
+    """What operators paused that this handler in this queue needs."""
+    found = []
+    lane: tuple[tuple[Subject, str], ...] = (("queue", queue), ("handler", handler))
+    for subject, name in lane:
+        control = known.controls.get((subject, name))
+        if control is not None and control.paused is not None:
+            words = f"its {subject} {name!r} is "
+            reason = _pause(f"{subject}_paused", words, control.by, control.paused, control.note, control.until)
+            found.append(msgspec.structs.replace(reason, details={subject: name, **reason.details}))
+    return found
+
+
+def _pause(code: str, subject: str, by: str | None, since: Micros, note: str | None, until: Micros | None) -> Reason:
+    details = {"paused_by": by, "paused_at": _text(since), "note": note, "resume_at": _text(until)}
+    began = f" since {_text(since)}" if subject else ""
+    end = f" until {_text(until)}" if until is not None else ""
+    words = f"{subject}paused by {by or 'an unknown user'}{began}{end}{f': {note}' if note else ''}"
+    return Reason(code, words, details=details)
 
 
 # ---------------------------------------------------------------- its schedule
@@ -191,6 +222,8 @@ def _runs(known: Facts) -> list[ExecutionRow]:
 
 
 def _waits(known: Facts, waiting: ExecutionRow) -> Reason | None:
+    if waiting.held:
+        return None  # its job is paused, which is a reason of its own
     if waiting.parked is not None:
         return _limited(waiting, waiting.parked, known.holders.get(waiting.parked, ()))
     if waiting.id in known.places:
@@ -316,6 +349,9 @@ def nobody_for(handler: str, queue: str, workers: Sequence[WorkerInfo | WorkerVi
         return Reason("no_worker", "no process is running")
     if not (at_work := [worker for worker in workers if "worker" in worker.roles]):
         return Reason("no_worker", "no running process has the role worker")
+    at_work = [worker for worker in at_work if not worker.draining]
+    if not at_work:
+        return Reason("draining", "every running worker is being drained: none takes more work")
     if not (able := [worker for worker in at_work if handler in worker.handlers]):
         message = f"none of {len(at_work)} running worker(s) has the handler {handler!r}, or they exclude it"
         return Reason("no_handler", message, details={"handler": handler})
@@ -330,7 +366,7 @@ def all_busy(handler: str, queue: str, workers: Sequence[WorkerInfo]) -> Reason 
     serving = [
         worker
         for worker in workers
-        if "worker" in worker.roles and handler in worker.handlers and _serves(worker, queue)
+        if "worker" in worker.roles and not worker.draining and handler in worker.handlers and _serves(worker, queue)
     ]
     if not serving or any(worker.running < worker.concurrency for worker in serving):
         return None

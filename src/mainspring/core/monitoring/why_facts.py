@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ...model.controls import Control, Subject
 from ...model.execution import LIVE, ExecutionRow, State
 from ...model.job import Job
 from ...model.limits import decode_limits
 from ...model.store.messages import ExecutionQuery, WorkerInfo
 from ...model.time.instants import Micros
+from ..controls.commands import read_controls
 from ..dependencies.compatibility import ancestry, never_meet
 from ..dependencies.joins import KIND, Join
 from ..dependencies.rules import is_whole
 from ..ports import Store
 from ..queries.queries import Queries
+from ..rules.controls import set_now
 from ..views.job import JobView, job_of
 
 LIVE_READ = 100
@@ -66,6 +69,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Running executions, of any job, that hold the limits which executions of this job wait for, by key."""
     places: Mapping[str, Place] = {}
     """The places of ready executions that take turns with other shares, by id."""
+    controls: Mapping[tuple[Subject, str], Control] = {}
+    """What operators set on queues and handlers, by subject and name."""
     newest: ExecutionRow | None = None
     """The execution that was created last, whatever its state."""
     waiting_for: WaitingFor = WaitingFor()
@@ -92,6 +97,7 @@ async def facts(store: Store, queries: Queries, name: str, only: ExecutionRow | 
         alive=alive,
         holders=holders,
         places=await _places(store, alive, now),
+        controls=set_now(await read_controls(store), now),
         newest=next(iter(await store.find(ExecutionQuery(job_id=job_of(view).id, limit=1))), None),
         waiting_for=await waiting_for(store, job_of(view)) if view.after and only is None else WaitingFor(),
     )

@@ -10,7 +10,7 @@ from ...model.time.instants import Micros
 from ...model.values.ids import first_id
 from ...model.values.reading import whole, words
 from ..ports import Store
-from .queries import MAX_FILTER, MAX_OFFSET, MAX_PAGE
+from .execution_lists import MAX_FILTER, MAX_OFFSET, MAX_PAGE
 from .walked_pages import Bounds, Read, page_of
 
 MILLISECOND = 1_000

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from ...model.errors import InvalidValue
-from ...model.execution import State
 from ...model.job import JobState
-from ...model.store.messages import JobFacts, JobOrder, JobQuery, JobsFound
+from ...model.store.messages import JobOrder, JobQuery, JobsFound
 from ...model.values.reading import choice, whole
+from ..filters.jobs import JobFilter, job_query
 from ..ports import Store
-from ..rules.job_commands import facts_of
 from ..views.job import JobView
-from .queries import MAX_OFFSET, MAX_PAGE, Queries
+from .execution_lists import COUNTED, MAX_OFFSET, MAX_PAGE, Total, total_of
+from .queries import Queries
 
-COUNTED = 10_000
-"""Counts are exact up to here; beyond it is "10000+"."""
-
-Total: TypeAlias = int | str
 _ORDERS: dict[str, JobOrder] = {
     "name": "name",
     "handler": "handler",
@@ -31,19 +26,6 @@ _ORDERS: dict[str, JobOrder] = {
     "updated_at": "updated",
 }
 SORTS = tuple(sign + name for name in ("name", "status", *list(_ORDERS)[1:]) for sign in ("", "-"))
-
-
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Filters of a list of jobs; None filters nothing. `search` is part of a name, handler or description."""
-
-    status: tuple[str, ...] | None = None
-    handler: str | None = None
-    queue: str | None = None
-    origin: str | None = None
-    last_status: str | None = None
-    paused: bool | None = None
-    orphaned: bool | None = None
-    search: str | None = None
 
 
 _EVERYTHING = JobFilter()
@@ -86,6 +68,20 @@ class JobLists:
         more = shown[-1] if sort == "name" and len(found.names) > limit else None
         return JobPage(await self._shown(shown), total_of(found.count), more)
 
+    async def listed(
+        self, wanted: JobFilter, *, sort: str = "name", limit: int | None = None, offset: int = 0, after: str | None
+    ) -> JobPage:
+        """One page; without a limit, all pages in one."""
+        if limit is not None:
+            return await self.page(wanted, sort=sort, limit=limit, offset=offset, after=after)
+        found = await self.page(wanted, sort=sort, limit=MAX_PAGE, offset=offset, after=after)
+        jobs, last = found.jobs, found.jobs
+        while len(last) == MAX_PAGE:
+            place = {"after": last[-1].name} if sort == "name" else {"offset": offset + len(jobs)}
+            last = (await self.page(wanted, sort=sort, limit=MAX_PAGE, **place)).jobs
+            jobs += last
+        return JobPage(jobs, found.total)
+
     async def names(self, wanted: JobFilter, limit: int, after: str = "") -> list[str]:
         """The names of up to `limit` matching jobs after this name, in order."""
         return (await self._found(wanted, JobQuery(limit=limit, after=after))).names
@@ -114,17 +110,10 @@ class JobLists:
     # --- what is asked of the store -----------------------------------------------------------------------
     async def _query(self, wanted: JobFilter, paging: JobQuery) -> JobQuery | None:
         """None when no job can match."""
-        facts = facts_wanted(wanted)
-        if facts is None:
+        now = await self._store.now() if wanted.overdue else 0
+        query = job_query(wanted, paging, now)
+        if query is None:
             return None
-        query = replace(
-            paging,
-            any_of=facts,
-            handler=wanted.handler,
-            queue=wanted.queue,
-            origin=wanted.origin,
-            search=None if wanted.search is None else wanted.search.lower(),
-        )
         return query if wanted.orphaned is None else await self._orphaned(query, wanted.orphaned)
 
     async def _orphaned(self, query: JobQuery, wanted: bool) -> JobQuery | None:
@@ -134,30 +123,3 @@ class JobLists:
             return None if wanted else query
         declared = frozenset(name for worker in workers for name in worker.declares)
         return replace(query, origin="code", without=declared) if wanted else replace(query, code_in=declared)
-
-
-def facts_wanted(wanted: JobFilter) -> tuple[JobFacts, ...] | None:
-    """Alternatives of which a job has to meet one: empty when anything goes, None when no job can meet any."""
-    if (wanted.status, wanted.paused, wanted.last_status) == (None, None, None):
-        return ()
-    last = None if wanted.last_status is None else frozenset({State(wanted.last_status)})
-    states = [JobFacts()] if wanted.status is None else _of_states(wanted.status)
-    return tuple(narrowed for facts in states for narrowed in _narrowed(facts, wanted.paused, last)) or None
-
-
-def _of_states(names: Iterable[str]) -> list[JobFacts]:
-    return [facts for name in dict.fromkeys(names) for facts in facts_of(JobState(name))]
-
-
-def _narrowed(facts: JobFacts, paused: bool | None, last: frozenset[State | None] | None) -> list[JobFacts]:
-    """The facts narrowed by the other filters; nothing when they contradict each other."""
-    if paused is not None and facts.paused not in (None, paused):
-        return []
-    if last is not None and facts.last is not None and not last & facts.last:
-        return []
-    both = facts.last if last is None else last if facts.last is None else last & facts.last
-    return [replace(facts, paused=facts.paused if paused is None else paused, last=both)]
-
-
-def total_of(count: int) -> Total:
-    return count if count <= COUNTED else f"{COUNTED}+"

@@ -5,33 +5,36 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Any, get_args
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any
 
 import msgspec
 
 from ...model.errors import ExecutionNotFound, InvalidValue, StoreUnavailable
-from ...model.execution import ExecutionRow, State, TriggeredBy
+from ...model.execution import ExecutionRow, State
 from ...model.job import Job, JobStats, LiveCounts
-from ...model.store.messages import Audit, ExecutionQuery, JobSnapshot, LogLine, WorkerInfo
+from ...model.store.messages import Audit, ExecutionQuery, JobSnapshot, LogLine, StorageSize, WorkerInfo
 from ...model.time.instants import SECOND, Micros, to_micros
 from ...model.values.payload import presentable
-from ...model.values.reading import choice, identifier, instant, is_identifier, whole, words
+from ...model.values.reading import choice, is_identifier, whole, words
+from ..deploys.processes import Processes
 from ..jobs.job_cache import JobCache
 from ..loops import FIRST_PAUSE, LONGEST_PAUSE
-from ..ports import Clock, Store, Topic
+from ..ports import Clock, Store, Topic, Unsubscribe
 from ..rules.opening_hours import has_hours
-from ..views.execution import Execution, row_of
+from ..views.execution import Execution, RunView, row_of, run_view
 from ..views.job import JobView, job_of, with_dependents
+from .execution_lists import MAX_FILTER, MAX_PAGE, ExecutionLists
 
-MAX_PAGE = 1_000
-MAX_OFFSET = 10_000
-MAX_FILTER = 500
 WAIT_POLL = 1.0
 FOLLOW_POLL = 0.5
 """Seconds: workers store log lines and progress as often."""
 FOLLOW_PAUSE = 0.1
 """Seconds between two looks at least: every execution that ends anywhere wakes all that follow one."""
+WALKED = 250
+"""Jobs that a walk over all of them reads at once: they hold the event loop for about 10 ms."""
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 EXECUTION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LIVE = frozenset(state for state in State if not state.final)
@@ -40,15 +43,19 @@ LIVE = frozenset(state for state in State if not state.final)
 class Queries:
     def __init__(self, store: Store, job_cache: JobCache, clock: Clock, lease: float) -> None:
         self._store, self._job_cache, self._clock, self._lease = store, job_cache, clock, lease
+        self.execution_lists = ExecutionLists(store)
+        self._processes = Processes(store)
+        self._names_declared: tuple[list[tuple[str, ...]], frozenset[str]] = ([], frozenset())
 
     # --- jobs ---------------------------------------------------------------------------------------------
     async def jobs(self) -> list[JobView]:
-        return with_dependents(await self._summaries(await self._store.jobs(), None))
+        return with_dependents(await self._summaries(await self._store.jobs(), None, await self._declared()))
 
     async def walk(self, after: str = "") -> AsyncGenerator[list[JobView], None]:
         """All jobs by name after this one, in pages, so that other work gets its turn in between."""
-        while jobs := await self._store.jobs_after(after, MAX_PAGE):
-            yield await self._summaries(jobs, [job.id for job in jobs])
+        declared = await self._declared()
+        while jobs := await self._store.jobs_after(after, WALKED):
+            yield await self._summaries(jobs, [job.id for job in jobs], declared)
             after = jobs[-1].name
 
     async def job(self, name: str) -> JobView:
@@ -56,9 +63,15 @@ class Queries:
             await self._job_cache.read(name)  # raises JobNotFound
         return found[0]
 
+    async def shown(self, name: str) -> JobView:
+        """As `job`, with the applications that declare it with different code."""
+        view = await self.job(name)
+        found = await self._processes.conflicts(name)
+        return msgspec.structs.replace(view, conflict=found[0].declarers) if found else view
+
     async def named(self, names: Sequence[str]) -> list[JobView]:
         """Those of these jobs that exist, by name, each as it was at one instant."""
-        views = await self._views(await self._store.job_snapshots(names)) if names else []
+        views = await self._views(await self._store.job_snapshots(names), await self._declared()) if names else []
         return list(await asyncio.gather(*(self._with_dependents(view) for view in views)))
 
     async def _with_dependents(self, view: JobView) -> JobView:
@@ -82,20 +95,30 @@ class Queries:
         jobs = await self._store.jobs(names) if names else []
         return {job.name: live[job.id].pending for job in jobs if job.origin == "code" and job.id in strangers}
 
-    async def _summaries(self, jobs: Sequence[Job], ids: Sequence[str] | None) -> list[JobView]:
+    async def _declared(self) -> frozenset[str] | None:
+        """The names of all jobs that running processes declare; None if no process runs."""
+        declares = [worker.declares for worker in await self.workers()]
+        if (
+            declares != self._names_declared[0]
+        ):  # ten processes with 10,000 jobs each: putting them together takes 25 ms
+            self._names_declared = declares, frozenset(chain.from_iterable(declares))
+        return self._names_declared[1] if declares else None
+
+    async def _summaries(
+        self, jobs: Sequence[Job], ids: Sequence[str] | None, declared: frozenset[str] | None
+    ) -> list[JobView]:
         """Views of many jobs, whose parts are read one after the other."""
         stats, live = await self._store.stats(ids), await self._store.live_counts(ids)
         return await self._views(
             [
                 JobSnapshot(job, stats.get(job.id, JobStats(job_id=job.id)), live.get(job.id, LiveCounts()))
                 for job in jobs
-            ]
+            ],
+            declared,
         )
 
-    async def _views(self, snapshots: Sequence[JobSnapshot]) -> list[JobView]:
+    async def _views(self, snapshots: Sequence[JobSnapshot], declared: frozenset[str] | None) -> list[JobView]:
         jobs = [each.job for each in snapshots]
-        workers = await self.workers()
-        declared = frozenset(name for worker in workers for name in worker.declares)
         calendars = await self._job_cache.calendars.of(jobs)
         now = await self._store.now() if any(has_hours(job) for job in jobs) else 0
         return [
@@ -103,7 +126,7 @@ class Queries:
                 each.job,
                 each.stats,
                 each.live,
-                orphaned=bool(workers) and each.job.origin == "code" and each.job.name not in declared,
+                orphaned=declared is not None and each.job.origin == "code" and each.job.name not in declared,
                 _calendars=calendars,
                 _seen=now,
                 _newest_live=each.newest,
@@ -116,26 +139,25 @@ class Queries:
         self,
         job: str | None = None,
         status: str | Iterable[str] | None = None,
-        running: bool | None = None,
-        tenant: str | None = None,
-        trace_id: str | None = None,
-        parent_id: str | None = None,
-        trigger: str | None = None,
-        since: Any = None,
-        until: Any = None,
+        *,
         limit: int = 50,
         offset: int = 0,
         before: str | None = None,
+        system: bool = False,
+        **filters: Any,
     ) -> list[ExecutionRow]:
-        """Executions, newest first, live and finished."""
-        return await self._store.find(
-            msgspec.structs.replace(
-                execution_query(job, status, running, tenant, trace_id, parent_id, trigger, since, until),
-                limit=whole("limit", limit, 1, MAX_PAGE),
-                offset=whole("offset", offset, 0, MAX_OFFSET),
-                before=_filter("before", before),
-            )
-        )
+        """One page of executions, newest first, live and finished."""
+        wanted = await self.execution_lists.filter({"job": job, "status": status, **filters}, system=system)
+        return (await self.execution_lists.page(wanted, limit=limit, offset=offset, cursor=before)).rows
+
+    async def newest_runs(
+        self, jobs: Iterable[JobView], limit: int = 30, since: datetime | None = None
+    ) -> dict[str, list[RunView]]:
+        """The newest runs of each of these jobs, by its name, newest first; children of tenants are no runs. With
+        `since`, only those created since then. One call of the store; its cost is bounded for each job."""
+        ids = {job_of(view).id: view.name for view in jobs}
+        found = await self._store.newest_runs(list(ids), limit, None if since is None else to_micros(since))
+        return {name: [run_view(run) for run in found.get(id, ())] for id, name in ids.items()}
 
     async def number(self, executions: Iterable[ExecutionRow]) -> bool:
         """Whether some of these got their number only now. Executions that were enqueued or triggered may get it up to
@@ -144,24 +166,6 @@ class Queries:
             return False
         await self._store.fold(MAX_PAGE)
         return True
-
-    async def oldest_executions(
-        self, *, limit: int = 50, offset: int = 0, after: str | None = None, **filters: Any
-    ) -> list[ExecutionRow]:
-        """The same, oldest first."""
-        return await self._store.find(
-            msgspec.structs.replace(
-                execution_query(**filters),
-                limit=whole("limit", limit, 1, MAX_PAGE),
-                offset=whole("offset", offset, 0, MAX_OFFSET),
-                after=_filter("cursor", after),
-                oldest_first=True,
-            )
-        )
-
-    async def count_executions(self, cap: int, **filters: Any) -> int:
-        """How many there are by the filters of `executions`, counting no further than `cap`."""
-        return await self._store.count(execution_query(**filters), cap)
 
     async def get(self, id: str) -> ExecutionRow:
         known = id_of(id)
@@ -253,42 +257,38 @@ class Queries:
             pause = min(pause * 2, LONGEST_PAUSE)
 
     # --- the rest -----------------------------------------------------------------------------------------
+    def listen(self, callback: Callable[[], None]) -> Unsubscribe:
+        """Call back when something may have changed, here or in another process: see `Store.listen`."""
+        return self._store.listen(lambda topic: callback())
+
     async def now(self) -> Micros:
         """The store's time."""
         return await self._store.now()
 
+    async def storage_size(self) -> StorageSize:
+        """What the store is and how large it is."""
+        return await self._store.storage_size()
+
     async def workers(self) -> list[WorkerInfo]:
         """Processes with a heartbeat within their lease; those without one are judged by the lease of this process."""
         now = await self._store.now()
-        found = await self._store.workers()
-        return [worker for worker in found if worker.seen >= now - int((worker.lease or self._lease) * SECOND)]
+        return [worker for worker in await self._store.workers() if not self.is_silent(worker, now)]
+
+    async def silent_workers(self) -> list[WorkerInfo]:
+        """Processes that neither stopped nor sent a heartbeat within their lease; they are forgotten after an hour."""
+        now = await self._store.now()
+        return [worker for worker in await self._store.workers() if self.is_silent(worker, now)]
+
+    def is_silent(self, worker: WorkerInfo, now: Micros) -> bool:
+        """Whether it has sent no heartbeat within its lease."""
+        return worker.seen < now - int((worker.lease or self._lease) * SECOND)
+
+    async def release_of(self, worker: str) -> str:
+        """The release of the application that this process runs, or ran; "" if it is not known any more."""
+        return await self._processes.release_of(worker)
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[Audit]:
         return await self._store.audits(_filter("target", target), whole("limit", limit, 1, MAX_PAGE))
-
-
-def execution_query(
-    job: str | None = None,
-    status: str | Iterable[str] | None = None,
-    running: bool | None = None,
-    tenant: str | None = None,
-    trace_id: str | None = None,
-    parent_id: str | None = None,
-    trigger: str | None = None,
-    since: Any = None,
-    until: Any = None,
-) -> ExecutionQuery:
-    """The filters of a list of executions, checked."""
-    return ExecutionQuery(
-        job=None if job is None else identifier("job", job),
-        states=_states(status, running),
-        tenant=_filter("tenant", tenant),
-        trace_id=_filter("trace_id", trace_id),
-        parent_id=_filter("parent_id", parent_id),
-        trigger=None if trigger is None else choice("trigger", trigger, get_args(TriggeredBy)),
-        created_from=None if since is None else to_micros(instant("since", since)),
-        created_to=None if until is None else to_micros(instant("until", until)),
-    )
 
 
 def id_of(execution: Any) -> str:
@@ -345,13 +345,6 @@ def _not_kept(id: str, seen: ExecutionRow | None) -> ExecutionRow:
     if seen is None or not seen.readable or seen.rules.keep_success:
         raise ExecutionNotFound(id)
     return msgspec.structs.replace(seen, state=State.COMPLETED, reason="not kept")
-
-
-def _states(status: str | Iterable[str] | None, running: bool | None) -> frozenset[State] | None:
-    if running is None:
-        return states_of(status)
-    wanted = frozenset({State.RUNNING}) if running else frozenset(State) - {State.RUNNING}
-    return wanted & (states_of(status) or frozenset(State))
 
 
 def states_of(status: str | Iterable[str] | None) -> frozenset[State] | None:

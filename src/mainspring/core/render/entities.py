@@ -15,11 +15,13 @@ import msgspec
 from msgspec import Meta
 
 from ...model.backfill import Windows, WindowStatus
+from ...model.bulk import BulkItemRow, BulkPreview
 from ...model.execution import State
 from ...model.job import JobSpec, JobState, LiveCounts
 from ...model.triggers import decode_trigger
 from ...model.triggers.interval import interval_pair
 from ...model.windows import Window
+from ..bulk.rules import outcome
 from ..commands.bulk import BulkItem, BulkResult
 from ..commands.templates import Template
 from ..commands.tenant_retries import TenantRun
@@ -29,11 +31,13 @@ from ..jobs.calendars import CalendarView
 from ..monitoring.missed_runs import MissedReason, MissedRuns
 from ..monitoring.totals import Totals
 from ..monitoring.why import Reason
+from ..queries.changes import RecordedChange
+from ..rules.secret_params import mask, mask_fields
 from ..rules.stopping import stop_text
 from ..views.execution import Attempt, Execution
 from ..views.job import JobTotals, JobView, OccurrenceView, job_of
-from ..views.records import AuditRecord, Backfill, LockView, LogEntry, WorkerView
-from .masking import masked
+from ..views.records import AuditRecord, Backfill, BulkAction, LockView, LogEntry, WorkerView
+from .masking import masked, shown_params
 
 Instant = Annotated[datetime, Meta(tz=True)]
 
@@ -44,8 +48,10 @@ class JsonForm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 def rendered(form: type[JsonForm], source: object, **given: Any) -> dict[str, Any]:
     """The JSON form of an object as plain data: fields that are not `given` are read from its attributes, instants in
-    UTC."""
+    UTC. Secrets among its parameters are masked."""
     fields = form.__struct_fields__
+    if "params" in fields and "params" not in given:
+        given["params"] = shown_params(source)
     values = {name: given[name] if name in given else _utc(getattr(source, name)) for name in fields}
     plain: dict[str, Any] = msgspec.to_builtins(form(**values))
     return plain
@@ -86,7 +92,13 @@ class CountsJson(
     cancelled: int
     skipped: int
     average_duration_ms: float | None
-    success_rate: float | None
+    success_rate: Annotated[
+        float | None,
+        Meta(
+            description="From 0 to 1: the completed ones among those completed, partial and failed. Of a job with"
+            " tenants, each tenant's execution counts, and their parent's."
+        ),
+    ]
 
 
 class JobStatsJson(CountsJson):
@@ -100,6 +112,13 @@ class OccurrenceJson(JsonForm, rename={"moved_to": "to"}):
     at: Instant
     moved_to: Instant | None
     by: str
+
+
+class DeclarerJson(JsonForm):
+    """An application that declares a job, and the code behind it."""
+
+    application: str
+    handler: str
 
 
 class JobJson(
@@ -144,6 +163,10 @@ class JobJson(
     origin: Literal["code", "api"]
     version: int
     orphaned: bool
+    conflict: Annotated[
+        list[DeclarerJson],
+        Meta(description="The running applications that declare it with different code; empty without a conflict."),
+    ]
     stop: Annotated[str, Meta(description="What a timeout or a cancel does to a try that runs.")]
     policy: dict[str, Any]
     overrides: dict[str, Any]
@@ -151,6 +174,8 @@ class JobJson(
     live: LiveJson
     stats: CountsJson
     metadata: dict[str, Any]
+    owner: str | None
+    tags: list[str]
     created_at: Instant
     updated_at: Instant
 
@@ -176,10 +201,11 @@ def job_json(view: JobView, *, unmasked: bool = False) -> dict[str, Any]:
         retry_backoff_seconds=view.retry.initial,
         stop=stop_text(spec.isolation),
         policy=policy if unmasked else masked(policy),
-        overrides=view.overrides if unmasked else masked(view.overrides),
+        overrides=mask_fields(view.overrides if unmasked else masked(view.overrides), view.secret),
         occurrences=[occurrence_json(each) for each in view.occurrences],
         live=_live_json(view.live),
         stats=rendered(CountsJson, view.stats),
+        conflict=[rendered(DeclarerJson, each) for each in view.conflict],
     )
 
 
@@ -287,6 +313,7 @@ class AttemptJson(
     ended_at: Instant
     duration_ms: float
     error: str | None
+    error_group: str | None
     traceback: str | None
     cpu_ms: float | None
     memory_mb: float | None
@@ -344,6 +371,8 @@ class ExecutionJson(
     run_timeout_at: Annotated[Instant | None, Meta(description="When its `run_timeout` is up.")]
     duration_ms: float | None
     error: str | None
+    error_group: Annotated[str | None, Meta(description="The id of the error group that its error belongs to.")]
+    search_keys: Annotated[dict[str, list[str]], Meta(description="The values by which it is found, by name.")]
     stack_trace: str | None
     cpu_time_ms: float | None
     memory_peak_mb: float | None
@@ -352,6 +381,7 @@ class ExecutionJson(
     counters: dict[str, float]
     result: Any
     metadata: dict[str, Any]
+    edited: Annotated[dict[str, Any], Meta(description="Parameters that differ from `retry_of`: `before`, `after`.")]
     attempts: list[AttemptJson]
 
 
@@ -450,12 +480,15 @@ class WorkerJson(JsonForm):
     id: str
     host: str
     pid: int
-    version: str
+    version: Annotated[str, Meta(description="The release of Mainspring.")]
+    application: str
+    release: Annotated[str, Meta(description="The release of the application.")]
     roles: list[str]
     queues: list[str] | None
     handlers: list[str]
     concurrency: int
     running: int
+    draining: Annotated[bool, Meta(description="An operator drains it: it takes no more work.")]
     lease: float | None
     started_at: Instant
     last_heartbeat_at: Instant
@@ -491,9 +524,10 @@ class HandlerJson(JsonForm):
     isolation: Annotated[str | None, Meta(description="async (on the event loop), thread or process.")]
     stop: Annotated[str | None, Meta(description="What a timeout or a cancel does to a try that runs.")]
     workers: list[str]
+    paused: Annotated[bool, Meta(description="An operator paused it: no process begins an execution of it.")]
 
 
-def handler_json(name: str, handler: Handler | None, workers: list[str]) -> dict[str, Any]:
+def handler_json(name: str, handler: Handler | None, workers: list[str], *, paused: bool = False) -> dict[str, Any]:
     """`handler` is None for code that only other processes have; `workers` are the processes that run it now."""
     return rendered(
         HandlerJson,
@@ -505,6 +539,7 @@ def handler_json(name: str, handler: Handler | None, workers: list[str]) -> dict
         isolation=None if handler is None else handler.isolation,
         stop=None if handler is None else stop_text(handler.isolation if handler.isolation != "async" else None),
         workers=workers,
+        paused=paused,
     )
 
 
@@ -556,6 +591,31 @@ def totals_json(totals: Totals) -> dict[str, Any]:
 
 
 # --- audit and missed runs ------------------------------------------------------------------------------------
+
+
+class ChangeJson(JsonForm):
+    """`kind` is `deploy`, `start`, `stop`, `created` or the action of an audit record. `unread` ends a list for which
+    too many records would have to be read."""
+
+    at: Instant
+    kind: str
+    what: str
+    by: str | None
+    target: str | None
+    application: str | None
+    release: str | None
+    processes: int
+    jobs: Annotated[list[str], Meta(description="The first of the jobs that it concerns.")]
+    job_count: int
+    before: Any
+    after: Any
+
+
+def change_json(change: RecordedChange, *, unmasked: bool = False) -> dict[str, Any]:
+    before, after = (
+        masked(value) if isinstance(value, dict) and not unmasked else value for value in (change.before, change.after)
+    )
+    return rendered(ChangeJson, change, before=before, after=after)
 
 
 class AuditJson(JsonForm):
@@ -651,7 +711,7 @@ def template_json(template: Template, *, unmasked: bool = False) -> dict[str, An
         schedule=None if trigger is None else trigger.expression(),
         schedule_description=None if trigger is None else trigger.describe(),
         timezone=fields.get("tz"),
-        params=fields.get("params", {}),
+        params=mask(fields.get("params", {}), template.secret),
         metadata=fields.get("metadata", {}),
         options={name: value for name, value in fields.items() if name not in _OWN_FIELDS},
     )
@@ -667,8 +727,6 @@ def bulk_json(result: BulkResult, item_json: Callable[[BulkItem], dict[str, Any]
         "matched": len(result.items),
         "done": result.done,
         "refused": result.refused,
-        "more": result.more,
-        "next": result.next,
         "results": [(item_json or _item_json)(item) for item in result.items],
     }
 
@@ -745,3 +803,82 @@ def backfill_json(backfill: Backfill) -> dict[str, Any]:
     if backfill.state == "planned":
         fields["windows"] = [window_json(window) for window in backfill.windows]
     return fields
+
+
+# --- bulk actions ---------------------------------------------------------------------------------------------
+
+
+class BulkActionJson(JsonForm, rename={"state": "status"}):
+    """How far a bulk action is."""
+
+    id: str
+    action: str
+    target: str
+    state: str
+    reason: Annotated[str | None, Meta(description="Why it was stopped or aborted.")]
+    filter: Annotated[dict[str, Any] | None, Meta(description="None if its items were named.")]
+    params: Annotated[dict[str, Any], Meta(description="What an edit changes.")]
+    remove: Annotated[list[str], Meta(description="The parameters that an edit takes away.")]
+    note: str | None
+    total: Annotated[int, Meta(description="The items that it found when it began.")]
+    total_is_exact: Annotated[bool, Meta(description="False while there are at least so many.")]
+    handled: int
+    done: int
+    refused: int
+    skipped: Annotated[
+        int, Meta(description="Left out of a retry: retried before, or run again together with their parents.")
+    ]
+    skips: Annotated[
+        dict[str, int], Meta(description="The skipped ones by their code: `already_retried` or `with_parent`.")
+    ]
+    errors: Annotated[dict[str, int], Meta(description="The refused ones by the code of their error.")]
+    pace: Annotated[float | None, Meta(description="Items per second at most.")]
+    probe: int
+    probed: Annotated[list[str], Meta(description="The executions of its probe.")]
+    stopped_by: Annotated[str | None, Meta(description="The execution of its probe that stopped it.")]
+    created_at: Instant
+    created_by: str
+    finished_at: Instant | None
+
+
+def bulk_action_json(bulk: BulkAction) -> dict[str, Any]:
+    return rendered(BulkActionJson, bulk, filter=None if bulk.ids else bulk.filter)
+
+
+class BulkActionItemJson(JsonForm):
+    id: str
+    status: Annotated[str, Meta(description="`planned`, `done`, `refused` or `skipped`.")]
+    outcome: Annotated[
+        str, Meta(description="What became of it, in one word: `retried`, `cancelled`, `paused`; or its status.")
+    ]
+    execution_id: Annotated[
+        str | None, Meta(description="The execution that was made; of a skipped one, the retry that it had before.")
+    ]
+    now: Annotated[
+        str | None,
+        Meta(
+            description="The present status of the execution that was made (`gone` if it was deleted), or the status"
+            " that the item got; of a dry run, what would become of it."
+        ),
+    ]
+    code: Annotated[str | None, Meta(description="The kind of the refusal, or why it was skipped.")]
+    error: Annotated[str | None, Meta(description="Why it was refused or skipped.")]
+
+
+def bulk_item_json(item: BulkItemRow, action: str) -> dict[str, Any]:
+    return rendered(BulkActionItemJson, item, outcome=outcome(action, item))
+
+
+class BulkPreviewJson(JsonForm):
+    """What a bulk action would do."""
+
+    action: str
+    target: str
+    filter: dict[str, Any]
+    total: int
+    total_is_exact: bool
+    sample: list[BulkActionItemJson]
+
+
+def bulk_preview_json(preview: BulkPreview) -> dict[str, Any]:
+    return rendered(BulkPreviewJson, preview, sample=[bulk_item_json(item, preview.action) for item in preview.sample])

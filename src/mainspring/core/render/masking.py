@@ -1,5 +1,8 @@
-"""Addresses of dead-man's switches, masked for readers who may not change the job. Anyone who knows such an address can
-keep the switch from going off, so readers see only its host.
+"""What answers and pages show of secrets: parameters without them, and addresses without their secret part.
+
+Secrets among parameters are masked for everybody (`shown_params`). Addresses of dead-man's switches are masked for
+readers who may not change the job. Anyone who knows such an address can keep the switch from going off, so readers see
+only its host.
 
 >>> masked({"ping": {"success": "https://hc.example/abc"}, "queue": "default"})
 {'ping': {'success': 'https://hc.example/...'}, 'queue': 'default'}
@@ -11,9 +14,17 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..rules.secret_params import mask
+
 FIELD = "ping"
 _HOLDERS = ("overrides",)
 """Fields of an audit record that hold fields of a job themselves."""
+
+
+def shown_params(source: Any) -> dict[str, Any] | None:
+    """The parameters of a job, an execution, a backfill or a bulk action, as everybody may see them."""
+    params = source.params
+    return params if params is None else mask(params, source.secret)
 
 
 def masked(fields: Mapping[str, Any]) -> dict[str, Any]:

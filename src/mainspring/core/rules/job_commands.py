@@ -10,7 +10,7 @@ import msgspec
 from ...model.calendars.calendar import Calendar
 from ...model.errors import CommandRefused
 from ...model.execution import State
-from ...model.job import Job, JobSpec, JobState, JobStats, LiveCounts, effective_spec, encode_spec
+from ...model.job import Job, JobSpec, JobState, JobStats, LiveCounts, Origin, effective_spec, encode_spec
 from ...model.occurrences import write_overrides
 from ...model.store.messages import JobFacts, JobWrite
 from ...model.time.instants import Micros
@@ -20,6 +20,7 @@ from ...model.values.reading import SYSTEM_PREFIX
 from . import ticks
 from .occurrences import that_still_hold, with_occurrences
 from .opening_hours import NONE
+from .secret_params import mask_fields_pair, union
 
 _PLAIN = JobSpec(handler="x")
 
@@ -125,12 +126,18 @@ def check(command: str, job: Job, state: JobState, last: State | None = None) ->
 
 def _seen_by(command: str, job: Job, state: JobState) -> JobState:
     """The state that a command goes by. A job that is paused while it runs counts as paused; a job that comes after
-    others is never over, because the other jobs are its schedule."""
-    if job.spec.after and state in (JobState.PENDING, JobState.COMPLETED, JobState.FAILED):
+    others is never over, because the other jobs are its schedule; neither is one that is enqueued on demand."""
+    idle = state in (JobState.PENDING, JobState.COMPLETED, JobState.FAILED)
+    if idle and (job.spec.after or (command == "pause" and _waits_when_paused(job, state))):
         return JobState.SCHEDULED
     if command in ("pause", "resume") and state is JobState.RUNNING and job.paused is not None:
         return JobState.PAUSED
     return state
+
+
+def _waits_when_paused(job: Job, state: JobState) -> bool:
+    """A job of code that runs on demand can be paused at any time, one created over HTTP until its only run is over."""
+    return job.on_demand and (job.origin == "code" or state is JobState.PENDING)
 
 
 def _refuse_own(command: str, job: Job) -> None:
@@ -186,10 +193,24 @@ def declare(existing: Job | None, new: Job, now: Micros) -> JobWrite | None:
     """
     if existing is None:
         return JobWrite(job=_with_next_run(new, now), seen_version=None)
-    if existing.declared == new.declared and existing.origin == new.origin:
+    if not differs(existing, new.declared, new.origin):
         return None
     declared = existing.with_changes(declared=new.declared, origin=new.origin, release=new.release, updated=now)
     return JobWrite(job=_rescheduled(existing, declared, now), seen_version=existing.version)
+
+
+def differs(existing: Job, declared: str, origin: Origin) -> bool:
+    """Whether this declaration says something else than the stored one."""
+    return existing.declared != declared or existing.origin != origin
+
+
+def declared_difference(existing: Job, new: Job) -> tuple[str, str]:
+    """The fields in which two declarations differ, as JSON, before and after, without secrets."""
+    old, fresh = (msgspec.json.decode(each.declared) for each in (existing, new))
+    names = sorted(name for name in old.keys() | fresh.keys() if old.get(name) != fresh.get(name))
+    before, after = ({name: each[name] for name in names if name in each} for each in (old, fresh))
+    before, after = mask_fields_pair(before, after, union(old.get("secret", ()), fresh.get("secret", ())))
+    return msgspec.json.encode(before).decode(), msgspec.json.encode(after).decode()
 
 
 def override(job: Job, changes: dict[str, Any], now: Micros) -> JobWrite:

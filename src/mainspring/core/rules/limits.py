@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ...model.controls import is_ceiling
 from ...model.errors import InvalidValue, nearest
 from ...model.execution import ExecutionRow
 from ...model.job import Job
@@ -78,6 +79,12 @@ def _check_places(key: str, parameters: Collection[str] | None) -> None:
 def _meant(place: str, places: list[str]) -> str:
     guess = nearest(place, places)
     return f"{place} is not known{f'; did you mean {guess}?' if guess else ''}"
+
+
+def parameters_in_keys(limits: Iterable[Limit]) -> set[str]:
+    """The names of the parameters whose values are part of the keys of these limits."""
+    places = (place.rpartition(".") for limit in limits for place in _PLACE.findall(limit.key))
+    return {name for prefix, _, name in places if prefix == "params"}
 
 
 def check_weights(value: Any) -> dict[str, int]:
@@ -148,6 +155,10 @@ def limit_words(waiting: ExecutionRow, key: str) -> str:
     '2 run under the limit crawl:a'
     """
     limit = limit_of(waiting, key)
+    if is_ceiling(key) and limit is not None:
+        rate = limit.concurrency is None
+        most = f"{rate_words(limit.per_second or 0.0)} may begin" if rate else f"{limit.concurrency} may run at once"
+        return f"of its queue {waiting.queue!r} at most {most}, a ceiling that an operator set"
     if limit is not None and limit.concurrency is None:
         return f"at most {rate_words(limit.per_second or 0.0)} may begin ({key})"
     most = "as many as may" if limit is None else str(limit.concurrency)
@@ -157,14 +168,16 @@ def limit_words(waiting: ExecutionRow, key: str) -> str:
 
 
 def rate_words(per_second: float) -> str:
-    """In the first unit in which it is one at least.
+    """In the first unit in which it is a whole number, or else in which it is one at least.
 
     >>> [rate_words(each) for each in (50.0, 100 / 60, 0.5, 1 / 3600, 10 / 86_400)]
-    ['50 a second', '1.66667 a second', '30 a minute', '1 an hour', '10 a day']
+    ['50 a second', '100 a minute', '30 a minute', '1 an hour', '10 a day']
     """
-    units = ((1, "a second"), (60, "a minute"), (3600, "an hour"))
-    seconds, unit = next((each for each in units if per_second * each[0] >= 1 - 1e-9), (86_400, "a day"))
-    return f"{per_second * seconds:g} {unit}"
+    units = ((1, "a second"), (60, "a minute"), (3600, "an hour"), (86_400, "a day"))
+    found = [(per_second * seconds, unit) for seconds, unit in units if per_second * seconds >= 1 - 1e-9]
+    whole = (each for each in found if abs(each[0] - round(each[0])) < 1e-6)
+    number, unit = next(whole, found[0] if found else (per_second * 86_400, "a day"))
+    return f"{number:g} {unit}"
 
 
 def limit_of(execution: ExecutionRow, key: str) -> Limit | None:

@@ -16,7 +16,10 @@ from ...model.policies import Unique
 from ...model.time.instants import Micros
 from ...model.values.ids import Chance, random_id
 from ...model.values.trace_context import trace_id_of
+from .edited_params import with_difference
 from .limits import limits_of, sharing
+from .search_keys import search_labels
+from .secret_params import union
 
 NO_OVERLAP_RULE = frozenset({"backfill"})
 """Triggers whose executions have caps of their own and hold no overlap key."""
@@ -52,6 +55,8 @@ def new_execution(
         fields["traceparent"] = traceparent
     if params is not None:
         fields["params"] = params
+        if job.spec.search:
+            fields["labels"] = search_labels(job.spec.search, params)
     if window is not None:
         fields["window_begin"], fields["window_end"] = window
     single = job.spec.tenants and fields.get("tenant") is not None
@@ -82,6 +87,8 @@ class EnqueueTemplate(msgspec.Struct, frozen=True):
     """Their keys still have places such as `{tenant}`, to be filled in with what the request names."""
     weights: Mapping[str, int] = {}
     """By share; "*" stands for all that are not listed, and 1 is the weight of what is not found."""
+    search: tuple[str, ...] = ()
+    """Paths into the parameters of the request whose values become labels: see `search_keys.search_labels`."""
 
 
 class EnqueueTemplates(msgspec.Struct, frozen=True):
@@ -116,7 +123,9 @@ def enqueue_templates(job: Job) -> EnqueueTemplates:
 def _enqueue_template(job: Job, **named: Any) -> EnqueueTemplate:
     execution = new_execution(job, trigger="enqueue", now=0, chance=_UNUSED, **named)
     limits = () if execution.limits is None else job.spec.limits
-    return EnqueueTemplate(execution, limits, {} if execution.fans_out else job.spec.weights)
+    if job.spec.search:
+        execution = msgspec.structs.replace(execution, labels=())
+    return EnqueueTemplate(execution, limits, {} if execution.fans_out else job.spec.weights, job.spec.search)
 
 
 def _blank(job: Job, trigger: str) -> ExecutionRow:
@@ -128,7 +137,7 @@ def _blank(job: Job, trigger: str) -> ExecutionRow:
 
 
 def _made_blank(job: Job, trigger: str) -> ExecutionRow:
-    spec = job.spec
+    spec, params = job.spec, job_params(job)
     return ExecutionRow(
         id="",
         job=job.name,
@@ -137,8 +146,9 @@ def _made_blank(job: Job, trigger: str) -> ExecutionRow:
         trigger=trigger,
         queue=spec.queue,
         priority=spec.priority,
-        params=job_params(job),
+        params=params,
         policy=policy_of(job, trigger),
+        labels=search_labels(spec.search, params),
         **staged_keys(overlap_keys(job, trigger)),
     )
 
@@ -195,8 +205,10 @@ def retry_of(
     chance: Chance,
     id: str | None = None,
     traceparent: str | None = None,
+    params: str | None = None,
 ) -> ExecutionRow:
-    """A manual retry: a new execution with the same parameters, window and tenant."""
+    """A manual retry: a new execution with the same window and tenant, and the same parameters unless others are
+    given."""
     window = None if ended.window_begin is None or ended.window_end is None else (ended.window_begin, ended.window_end)
     return new_execution(
         job,
@@ -205,7 +217,8 @@ def retry_of(
         now=now,
         chance=chance,
         id=id,
-        params=ended.params,
+        params=ended.params if params is None else params,
+        metadata_json=None if params is None else with_difference(ended.params, params, secret_of_retry(job, ended)),
         window=window,
         tick=ended.tick,
         tenant=ended.tenant,
@@ -217,6 +230,42 @@ def retry_of(
         retry_of=ended.id,
         flow=ended.flow or ended.id,
     )
+
+
+def secret_of_retry(job: Job, before: ExecutionRow) -> tuple[str, ...]:
+    """The secret paths in the parameters of an execution and of its retry."""
+    return union(job.spec.secret, before.rules.secret)
+
+
+def edited_waiting(
+    job: Job, waiting: ExecutionRow, id: str, params: str, triggered_by: str, now: Micros
+) -> ExecutionRow:
+    """What takes the place of an execution that waits, with other parameters: it is due at the same time, with the same
+    priority, tenant, window and keys."""
+    edited = msgspec.structs.replace(
+        waiting,
+        id=id,
+        params=params,
+        metadata_json=with_difference(waiting.params, params, secret_of_retry(job, waiting), waiting.metadata),
+        trigger="retry",
+        triggered_by=triggered_by,
+        retry_of=waiting.id,
+        flow=waiting.flow or waiting.id,
+        created=now,
+        number=None,
+        token=0,
+        failures=0,
+        crashes=0,
+        attempts_json="[]",
+        reason=None,
+        error=None,
+        started=None,
+        claimed=None,
+        parked=None,
+        limits=None,
+        labels=search_labels(job.spec.search, params),
+    )
+    return with_limits(job, edited)
 
 
 def _retry_key(job: Job, ended: ExecutionRow) -> str | None:

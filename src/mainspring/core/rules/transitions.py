@@ -20,10 +20,12 @@ import msgspec
 from msgspec import json
 
 from ...model.errors import CommandRefused
-from ...model.execution import AskedBy, AttemptRecord, ExecutionRow, Outcome, State
+from ...model.execution import HELD, PAUSED, AskedBy, AttemptRecord, ExecutionRow, Outcome, State
+from ...model.labels import error_label
 from ...model.store.messages import CancelRequest, Change
 from ...model.time.instants import SECOND, Micros, seconds_to_micros
-from ...model.values.reading import duration_text
+from ...model.values.reading import SYSTEM_PREFIX, duration_text
+from .fingerprint import failure_note
 
 BY_CHILDREN = "children"
 """The reason of a parent that ended because its children had: nobody asked them to stop."""
@@ -51,12 +53,24 @@ ALONE_AFTER = 2
 _RUNNING, _COMPLETED = State.RUNNING, State.COMPLETED
 """Looking up a member of an enumeration takes as long as the rest of a decision."""
 
+_FAILED = frozenset({"failed", "timeout", "worker_lost"})
+"""How an attempt ends that belongs to an error group."""
+
 MAX_RECORDED_ATTEMPTS = 1_000
 """Snoozes are free and may go on for ever; past this many attempts only failures and the end are recorded."""
 
 
 def after_attempt(execution: ExecutionRow, outcome: Outcome, roll: float = 0.5) -> Change:
     """The change that an attempt asks for. `roll` in [0, 1) decides the jitter of a retry."""
+    change = _after_attempt(execution, outcome, roll)
+    if change.to is _COMPLETED:
+        return change
+    if change.to is State.FAILED or (change.to is State.PENDING and outcome.begun and outcome.end in _FAILED):
+        return _with_failure(execution, outcome, change)
+    return change
+
+
+def _after_attempt(execution: ExecutionRow, outcome: Outcome, roll: float) -> Change:
     match outcome.end:
         case "completed":
             if outcome.overran is not None:
@@ -78,6 +92,20 @@ def after_attempt(execution: ExecutionRow, outcome: Outcome, roll: float = 0.5) 
             return _after_loss(execution, outcome, roll)
         case _:
             assert_never(outcome.end)
+
+
+def _with_failure(execution: ExecutionRow, outcome: Outcome | None, change: Change) -> Change:
+    """With the label and the note of its error group. Handlers of Mainspring's own have none."""
+    if execution.job.startswith(SYSTEM_PREFIX):
+        return change
+    final = change.to is State.FAILED
+    reason = (change.reason if final or outcome is None else outcome.reason or outcome.end) or "error"
+    note = failure_note(execution, outcome, at=change.at, reason=reason, error=change.error, final=final)
+    attempt = change.attempt
+    if attempt is not None:
+        attempt = msgspec.structs.replace(attempt, error_group=note.group)
+    labels = (*change.labels, error_label(note.group))
+    return msgspec.structs.replace(change, attempt=attempt, labels=labels, failure=json.encode(note).decode())
 
 
 def _after_fan_out(execution: ExecutionRow, outcome: Outcome) -> Change:
@@ -161,7 +189,8 @@ def after_run_timeout(execution: ExecutionRow, now: Micros) -> Change | None:
     if execution.state not in (State.PENDING, State.WAITING) or not _out_of_time(execution.run_ends(None), now):
         return None
     error = _run_timeout_words(execution, execution.error)
-    return _end_waiting(execution, State.FAILED, now, reason=RUN_TIMEOUT, error=error)
+    change = _end_waiting(execution, State.FAILED, now, reason=RUN_TIMEOUT, error=error)
+    return _with_failure(execution, None, change)
 
 
 def _out_of_time(end: Micros | None, at: Micros) -> bool:
@@ -184,6 +213,42 @@ def cancel(execution: ExecutionRow, now: Micros, reason: str) -> Change | Cancel
             raise CommandRefused(
                 "cancel", execution.state, ("pending", "running", "waiting"), f"execution {execution.id}"
             )
+
+
+def put_back(execution: ExecutionRow, now: Micros, *, limits: str | None = None) -> Change:
+    """Back to pending in its old place: it was claimed and must not begin now, or waits and gets other limits. That
+    counts as no attempt."""
+    return _moved(execution, now, execution.due, execution.reason, limits)
+
+
+def hold(execution: ExecutionRow, now: Micros) -> Change:
+    """Back to pending until its job is resumed: no claim finds it meanwhile."""
+    return _moved(execution, now, execution.due + HELD, PAUSED)
+
+
+def release(execution: ExecutionRow, now: Micros) -> Change:
+    """A held execution is due when it would have been."""
+    return _moved(execution, now, execution.due - HELD, None)
+
+
+def _moved(execution: ExecutionRow, now: Micros, due: Micros, reason: str | None, limits: str | None = None) -> Change:
+    """A request to cancel it stays with the row, and is served there."""
+    return Change(
+        id=execution.id,
+        expect=execution.state,
+        token=execution.token,
+        owner=execution.owner,
+        to=State.PENDING,
+        at=now,
+        failures=execution.failures,
+        crashes=execution.crashes,
+        delay=(due - now) / SECOND,
+        alone=execution.alone,
+        reason=reason,
+        error=execution.error,
+        limits=limits,
+        execution=execution,
+    )
 
 
 def _again(
@@ -219,6 +284,11 @@ def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **field
         fields |= {"counters_json": outcome.counters_json, "metadata_json": outcome.metadata_json}
     if execution.claims > 1 and outcome.begun and not execution.attempted:
         fields["started"] = outcome.started  # a claim that was handed back before its start does not count
+    attempt = _attempt(execution, outcome)
+    if outcome.labels:
+        fields["labels"] = outcome.labels
+        if to is State.PENDING and attempt is not None:
+            attempt = msgspec.structs.replace(attempt, tags=outcome.labels)
     failures, crashes = fields.pop("failures", execution.failures), fields.pop("crashes", execution.crashes)
     return Change(
         id=execution.id,
@@ -229,7 +299,7 @@ def _leave_running(execution: ExecutionRow, outcome: Outcome, to: State, **field
         at=outcome.ended,
         failures=failures,
         crashes=crashes,
-        attempt=_attempt(execution, outcome),
+        attempt=attempt,
         result_json=outcome.result_json,
         execution=execution,
         **fields,
@@ -269,10 +339,10 @@ def needs_follow_up(execution: ExecutionRow) -> bool:
 
 def keeps(execution: ExecutionRow, to: State) -> bool:
     """Whether the ended execution stays in history. A child stays, because its parent counts it. An execution that
-    follows from another job stays, because a repeated hand-over must find it."""
+    follows from another job, or retries one, stays, because a repeated hand-over or bulk action must find it."""
     if to is not _COMPLETED or execution.rules.keep_success:
         return True
-    return execution.parent_id is not None or execution.trigger == "dependency"
+    return execution.parent_id is not None or execution.trigger in ("dependency", "retry")
 
 
 def _attempt(execution: ExecutionRow, outcome: Outcome) -> AttemptRecord | None:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from ...model.errors import NonRetryable
+from ...model.errors import InvalidValue, NonRetryable
 from ...model.execution import ExecutionRow
 from ..declaring.context import JobContext
 from ..declaring.handler import Handler
+from ..rules.secret_params import hide
 
 current_tenant: ContextVar[str | None] = ContextVar("mainspring_tenant", default=None)
 """The tenant that the running code works for; None outside of a tenant's execution."""
@@ -26,7 +27,10 @@ def handler_call(
 ) -> Callable[[], Any]:
     """The call of a handler with the stored parameters, inside the context of its tenant if it has one.
     `PayloadMismatch` when the parameters do not fit the handler."""
-    call = handler.call(context, execution.params)
+    try:
+        call = handler.call(context, execution.params)
+    except InvalidValue as error:
+        raise hide(error, execution.rules.secret) from None
     if execution.tenant is None:
         return call
     return in_tenant(call, context, tenant_context(execution), handler.is_async)

@@ -34,6 +34,7 @@ from ..loops import Emit
 from ..ports import Clock, Store
 from ..rules.limits import added_limit, fan_out_key
 from ..rules.new_execution import tenant_policy, with_limits
+from ..rules.search_keys import search_labels
 from ..views.execution import row_of
 from . import rosters
 
@@ -149,6 +150,7 @@ class Tenants:
             priority=parent.priority,
             flow=parent.flow,
             metadata_json=parent.metadata_json,
+            labels=() if job is None else search_labels(job.spec.search, parent.params),
         )
 
     def child(self, position: int, tenant: str, now: Micros) -> ExecutionRow:

@@ -12,9 +12,12 @@ from ...model.events import (
     AttemptEnded,
     BackfillBegan,
     BackfillEnded,
+    BulkBegan,
+    BulkEnded,
     ClockJumped,
     Enqueued,
     Fenced,
+    JobConflict,
     Missed,
     OutsideHours,
     Overran,
@@ -37,7 +40,7 @@ from ...model.events import (
 )
 from ...model.time.instants import maybe_datetime, to_datetime
 from .execution import Execution
-from .records import Backfill, backfill_view
+from .records import Backfill, BulkAction, backfill_view, bulk_view
 
 Event: TypeAlias = (
     Enqueued[Execution]
@@ -57,12 +60,15 @@ Event: TypeAlias = (
     | WaitingForStore
     | StoreReached
     | Pruned
+    | JobConflict
     | SkewNoticed
     | ClockJumped
     | OutsideHours[datetime]
     | Missed[datetime]
     | BackfillBegan[Backfill]
     | BackfillEnded[Backfill]
+    | BulkBegan[BulkAction]
+    | BulkEnded[BulkAction]
     | WebhookDisabled
 )
 """Every event that an observer may receive; its classes are in `mainspring.model.events`."""
@@ -81,6 +87,7 @@ Observer: TypeAlias = Callable[[Event], None] | RowObserver
 _VIEWS: dict[str, Callable[[Any], Any]] = {
     "execution": Execution,
     "backfill": backfill_view,
+    "bulk": bulk_view,
     "at": to_datetime,
     "until": maybe_datetime,
     "first": to_datetime,

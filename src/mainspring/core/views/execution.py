@@ -5,11 +5,15 @@ Both are read-only and light: they wrap the stored record and decode a field whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from ...model.execution import AskedBy, AttemptEnd, AttemptRecord, ExecutionRow, State
+import msgspec
+
+from ...model.execution import EDITED, PAUSED, AskedBy, AttemptEnd, AttemptRecord, ExecutionRow, State
+from ...model.labels import search_keys
+from ...model.store.messages import RunSummary
 from ...model.time.instants import maybe_datetime, to_datetime
 from ...model.values.trace_context import split
 from ...model.windows import Window, window_between
@@ -102,6 +106,73 @@ class Attempt:
         """Why it failed, if not by an error of the handler: "out_of_memory", "cpu_limit", "exit_code" or "signal"."""
         return self._record.reason
 
+    @property
+    def error_group(self) -> str | None:
+        """The id of the error group that an attempt which failed belongs to: see `app.errors`."""
+        return self._record.error_group
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the newest runs of a job, without its payloads: for grids, sparklines and timelines."""
+
+    id: str
+    state: State
+    reason: str | None
+    trigger: str
+    created_at: datetime
+    start_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @property
+    def duration_ms(self) -> float | None:
+        """From its first start to its end; None before it has ended."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return (self.finished_at - self.started_at).total_seconds() * 1000
+
+
+WAITS = timedelta(seconds=5)
+"""Nothing is called late that has waited for less."""
+
+
+def success_of(runs: Iterable[RunView]) -> float | None:
+    """The part of these runs that completed, of those that completed, failed, or failed for some tenants; None without
+    any."""
+    states = [run.state for run in runs if run.state in (State.COMPLETED, State.PARTIAL, State.FAILED)]
+    return states.count(State.COMPLETED) / len(states) if states else None
+
+
+class WaitingRuns(msgspec.Struct, frozen=True):
+    """Runs of a job that should have begun: how many, and when the first of them was to begin. With `more`, there may
+    be others, older ones."""
+
+    count: int
+    since: datetime
+    more: bool = False
+
+
+def waiting_runs(runs: Sequence[RunView], now: datetime, limit: int) -> WaitingRuns | None:
+    """Those among the newest runs of a job that wait although they are due, for whatever reason; None while the first
+    has waited for less than `WAITS`. Runs that a paused job holds back do not count. `limit` is how many were read."""
+    due = [run.start_at for run in runs if run.state is State.PENDING and run.reason != PAUSED and run.start_at <= now]
+    if not due or now - min(due) < WAITS:
+        return None
+    return WaitingRuns(len(due), min(due), more=len(due) == limit)
+
+
+def run_view(run: RunSummary) -> RunView:
+    return RunView(
+        id=run.id,
+        state=run.state,
+        reason=run.reason,
+        trigger=run.trigger,
+        created_at=to_datetime(run.created),
+        start_at=to_datetime(run.start_at),
+        started_at=maybe_datetime(run.started),
+        finished_at=maybe_datetime(run.finished),
+    )
+
 
 class Execution(Generic[R]):
     """One run of a job, as it was when it was read; `R` is the type of its result.
@@ -147,8 +218,13 @@ class Execution(Generic[R]):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters of the handler, as stored."""
+        """The parameters of the handler, as stored. Secrets are not masked here."""
         return self._row.arguments
+
+    @property
+    def secret(self) -> tuple[str, ...]:
+        """Paths into the parameters whose values are shown nowhere but in `params`."""
+        return self._row.rules.secret
 
     @property
     def number(self) -> int | None:
@@ -223,6 +299,20 @@ class Execution(Generic[R]):
         return self._row.reason
 
     @property
+    def error_group(self) -> str | None:
+        """The id of the error group of its error: see `app.errors`."""
+        return self._row.error_group
+
+    @property
+    def search_keys(self) -> dict[str, list[str]]:
+        """The values by which it is found, by name: those that its job declares with `search=` and those that its
+        handler added with `ctx.tag`."""
+        found: dict[str, list[str]] = {}
+        for name, value in search_keys(self._row.labels):
+            found.setdefault(name, []).append(value)
+        return found
+
+    @property
     def error(self) -> str | None:
         """The message of its last error."""
         return self._row.error
@@ -245,7 +335,13 @@ class Execution(Generic[R]):
     @property
     def metadata(self) -> dict[str, Any]:
         """What the caller and the handler attached to it."""
-        return self._row.metadata
+        return {name: value for name, value in self._row.metadata.items() if name != EDITED}
+
+    @property
+    def edited(self) -> dict[str, dict[str, Any]]:
+        """Of a retry with other parameters: those that differ from the execution it repeats, each with `before` and
+        `after`."""
+        return self._row.edited
 
     @property
     def progress(self) -> dict[str, Any] | None:

@@ -20,6 +20,13 @@ from ..rules.job_commands import job_state, tag_of
 from ..rules.opening_hours import NONE, Closing, closing, has_hours, next_open_run
 
 
+class Declarer(msgspec.Struct, frozen=True, kw_only=True):
+    """An application that declares a job, with the code behind it: `module.function`."""
+
+    application: str
+    handler: str
+
+
 class JobTotals:
     """What became of all executions of a job that have ended, including those that retention has deleted."""
 
@@ -78,7 +85,8 @@ class JobTotals:
 
     @property
     def success_rate(self) -> float | None:
-        """The part of those completed, partial and failed that completed; None before the first."""
+        """The part of those completed, partial and failed that completed; None before the first. Of a job with tenants,
+        the execution of each tenant counts, and so does that of their parent."""
         return self._stats.success_rate
 
     @property
@@ -100,6 +108,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     _seen: Micros = 0  # the store's time when it was read; only asked for where the job has hours
     _newest_live: NewestLive | None = None  # lists of all jobs leave it out
     dependents: tuple[str, ...] = ()
+    conflict: tuple[Declarer, ...] = ()
     """The jobs that come after it."""
 
     def __repr__(self) -> str:
@@ -148,13 +157,27 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters that its executions get."""
+        """The parameters that its executions get. Secrets are not masked here."""
         return self._job.spec.params
+
+    @property
+    def secret(self) -> tuple[str, ...]:
+        """Paths into the parameters whose values are shown nowhere but in `params` and `overrides`."""
+        return self._job.spec.secret
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What its declaration attached to it."""
         return self._job.spec.metadata
+
+    @property
+    def owner(self) -> str | None:
+        """Who answers for it."""
+        return self._job.spec.owner
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._job.spec.tags
 
     @property
     def after(self) -> tuple[str, ...]:
@@ -340,6 +363,11 @@ def occurrence_view(occurrence: Occurrence) -> OccurrenceView:
 def job_of(view: JobView) -> Job:
     """The stored row behind the view, for use inside Mainspring."""
     return view._job
+
+
+def calendars_of(view: JobView) -> Mapping[str, Calendar]:
+    """The calendars that its hours name, for use inside Mainspring."""
+    return view._calendars
 
 
 def stats_of(view: JobView) -> JobStats:

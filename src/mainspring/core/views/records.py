@@ -9,6 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from ...model.backfill import OVER, BackfillRow, BackfillState, Only, Order
+from ...model.bulk import OVER as BULK_OVER
+from ...model.bulk import BulkRow, BulkState, BulkTarget
 from ...model.execution import State
 from ...model.store.messages import Audit, HeldKey, LockRow, LogLine, WorkerInfo
 from ...model.time.instants import maybe_datetime, to_datetime
@@ -65,8 +67,11 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None
     handlers: tuple[str, ...]
     declares: tuple[str, ...]
+    application: str
+    release: str
     concurrency: int
     running: int
+    draining: bool
     lease: float | None
     started_at: datetime
     last_heartbeat_at: datetime
@@ -126,8 +131,11 @@ def worker_view(info: WorkerInfo) -> WorkerView:
         queues=info.queues,
         handlers=info.handlers,
         declares=info.declares,
+        application=info.application,
+        release=info.release,
         concurrency=info.concurrency,
         running=info.running,
+        draining=info.draining,
         lease=info.lease or None,
         started_at=to_datetime(info.started),
         last_heartbeat_at=to_datetime(info.seen),
@@ -176,6 +184,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int
     pace: float | None
     params: dict[str, Any] | None
+    secret: tuple[str, ...] = ()
     note: str | None
     total: int
     ended: int
@@ -203,3 +212,49 @@ def backfill_view(row: BackfillRow) -> Backfill:
     values = {name: getattr(row, name) for name in Backfill.__struct_fields__}
     values["params"] = None if row.params is None else msgspec.json.decode(row.params)
     return Backfill(**values)
+
+
+class BulkAction(msgspec.Struct, frozen=True, kw_only=True):
+    """A bulk action, and how far it is.
+
+    `total` is how many items its filter found when it began; while `total_is_exact` is false, there are at least so
+    many. Of them `done` are done, `refused` were refused (`errors` counts them by kind), and `skipped` were left out of
+    a retry: retried before (`skips["already_retried"]`), or run again by their parents (`skips["with_parent"]`).
+    `probed` are the executions that its probe has started, `stopped_by` is the first of them that did not complete.
+    """
+
+    id: str
+    action: str
+    target: BulkTarget
+    state: BulkState
+    reason: str | None
+    filter: dict[str, Any]
+    ids: tuple[str, ...]
+    params: dict[str, Any]
+    secret: tuple[str, ...] = ()
+    remove: tuple[str, ...]
+    note: str | None
+    total: int
+    total_is_exact: bool
+    handled: int
+    done: int
+    refused: int
+    skipped: int
+    errors: dict[str, int]
+    skips: dict[str, int]
+    pace: float | None
+    probe: int
+    probed: tuple[str, ...]
+    stopped_by: str | None
+    created_at: datetime
+    created_by: str
+    finished_at: datetime | None
+
+    @property
+    def over(self) -> bool:
+        """Whether it handles no more items."""
+        return self.state in BULK_OVER
+
+
+def bulk_view(row: BulkRow) -> BulkAction:
+    return BulkAction(**{name: getattr(row, name) for name in BulkAction.__struct_fields__})

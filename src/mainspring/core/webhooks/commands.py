@@ -19,9 +19,10 @@ from ...model.values.payload import presentable
 from ...model.values.reading import choice, duration, identifier, is_identifier, words
 from ...model.values.webhook_signatures import Scheme, checked_secret, new_secret, public_key
 from ..auditing import audit_record
+from ..filters.executions import execution_query
 from ..loops import Emit
 from ..ports import Store
-from ..queries.queries import Queries, execution_query
+from ..queries.queries import Queries
 from ..rules import new_execution
 from ..views.webhooks import NewWebhook, WebhookView
 from . import delivering
@@ -110,7 +111,8 @@ class Webhooks:
         """Of each message that never arrived and waits for no further try, its newest delivery; tests are left out.
         Newest first, so that a delivery that repeats another comes before it."""
         endpoint = await self._read(id)
-        query = execution_query(SYSTEM_JOB, tenant=endpoint.id, since=since, until=until)
+        filters = {"job": SYSTEM_JOB, "tenant": endpoint.id, "since": since, "until": until}
+        query = execution_query(await self._queries.execution_lists.filter(filters))
         until, query = query.created_to, msgspec.structs.replace(query, created_to=None, limit=PAGE)
         known: set[str] = set()
         found: list[ExecutionRow] = []

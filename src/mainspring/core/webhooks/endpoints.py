@@ -87,6 +87,11 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             and (not self.tenants or tenant in self.tenants)
         )
 
+    @property
+    def is_for_people(self) -> bool:
+        """Whether people read its messages, in a chat or as mail. They do not hear of failures whose error is muted."""
+        return self.format != "standard"
+
     def signing_secrets(self, now: Micros) -> list[str]:
         """The secrets in force, newest first."""
         return [secret.text for secret in self.secrets if secret.expires is None or now < secret.expires]

@@ -9,13 +9,15 @@ from ...model.errors import InvalidValue, nearest
 from ...model.execution import State
 from ...model.values.payload import presentable
 
+FAILED = "execution.failed"
 RETRYING, MISSED, SKIPPED = "execution.retrying", "execution.missed", "execution.skipped"
 PAUSED, RESUMED = "job.paused", "job.resumed"
+GROUP_NEW, GROUP_CHANGED = "error_group.new", "error_group.changed"
 DISABLED, TEST = "webhook.disabled", "webhook.test"
 
 EVENTS: dict[str, str] = {
     "execution.completed": "an execution completed",
-    "execution.failed": "an execution failed for good: no attempt is left",
+    FAILED: "an execution failed for good: no attempt is left",
     "execution.partial": "an execution ended after some of its tenants completed and others did not",
     SKIPPED: "an execution was skipped: its job was already running, a parent failed, or the handler raised `Skip`",
     MISSED: "one tick or several did not run, because no scheduler was running or the job was paused",
@@ -23,13 +25,15 @@ EVENTS: dict[str, str] = {
     "execution.cancelled": "an execution was cancelled",
     PAUSED: "a job was paused",
     RESUMED: "a paused job runs again",
+    GROUP_NEW: "an error occurred for the first time",
+    GROUP_CHANGED: "a muted error occurred in a job or a release that had not shown it, which ends the mute",
     DISABLED: "an endpoint was disabled because its receiver failed for days or answered 410; sent to the others",
     TEST: "a test message; sent whatever the endpoint subscribes to",
 }
 
 _ENDED = {
     State.COMPLETED: "execution.completed",
-    State.FAILED: "execution.failed",
+    State.FAILED: FAILED,
     State.PARTIAL: "execution.partial",
     State.CANCELLED: "execution.cancelled",
     State.SKIPPED: SKIPPED,

@@ -7,26 +7,29 @@ endpoint, so an event that is handed over again after a crash creates nothing tw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import TypeAlias
 
 import msgspec
 
 from ...model.errors import JobNotFound
-from ...model.execution import AttemptRecord, ExecutionRow
+from ...model.execution import AttemptRecord, ExecutionRow, State
 from ...model.job import Job, JobSpec
 from ...model.limits import Limit
 from ...model.policies import Retry
 from ...model.time.instants import Micros
 from ...model.values.ids import NO_CHANCE
 from ...model.values.reading import SYSTEM_PREFIX
+from ..errors.records import KIND as GROUP_KIND
+from ..errors.records import MUTES, ErrorGroup, Mute
 from ..jobs.job_cache import JobCache
 from ..loops import Emit, one_by_one
 from ..ports import Store
 from ..rules.new_execution import new_execution
 from . import payloads
 from .endpoints import Endpoint
-from .events import RETRYING
+from .events import FAILED, RETRYING
 from .payloads import WebhookEvent
 from .subscriptions import Subscriptions
 
@@ -52,6 +55,10 @@ SYSTEM_SPEC = JobSpec(
 )
 
 
+Mutes: TypeAlias = Mapping[str | None, Mute]
+"""By error group."""
+
+
 class Delivery(msgspec.Struct, frozen=True):
     """The parameters of a delivery. `id` is the `webhook-id`: a manual retry is another execution with the same one."""
 
@@ -72,26 +79,52 @@ class EventHandOver:
         await self._subscriptions.read()
         if self._subscriptions.absent:
             return
-        found = one_by_one("webhooks", executions, lambda each: list(self._of(each)), self._emit)
+        mutes = await self._mutes(group for each in executions for group in self._failed_with(each))
+        found = one_by_one("webhooks", executions, lambda each: list(self._of(each, mutes)), self._emit)
         wanted = [event for _, events in found for event in events]
         if wanted:
             await self._add(wanted)
 
-    def _of(self, execution: ExecutionRow) -> Iterable[tuple[WebhookEvent, tuple[Endpoint, ...]]]:
+    def _failed_with(self, execution: ExecutionRow) -> Iterator[str | None]:
+        """The error groups of those failures of which endpoints want to hear."""
+        if execution.state is State.FAILED and self._subscriptions.wanting(FAILED, execution):
+            yield execution.error_group
+        if execution.failures and self._subscriptions.wanting(RETRYING, execution):
+            yield from (attempt.error_group for attempt in execution.attempts)
+
+    async def _mutes(self, groups: Iterable[str | None]) -> Mutes:
+        """Of those of these error groups that are muted."""
+        wanted = sorted({group for group in groups if group is not None})
+        if not wanted:
+            return {}
+        now, entries = await self._store.now(), await self._store.entries(GROUP_KIND, MUTES, wanted)
+        found = {each.key: each.read(Mute) for each in entries}
+        return {key: mute for key, mute in found.items() if mute is not None and mute.lasts(now)}
+
+    def _of(self, execution: ExecutionRow, mutes: Mutes) -> Iterable[tuple[WebhookEvent, tuple[Endpoint, ...]]]:
         if execution.failures and (endpoints := self._subscriptions.wanting(RETRYING, execution)):
             for attempt in execution.attempts:
                 if attempt.end in FAILED_ATTEMPTS and attempt.ended != execution.finished:  # another one followed
-                    yield payloads.retrying(execution, attempt), endpoints
-        event = payloads.ended(execution)
-        if endpoints := self._subscriptions.wanting(event.type, execution):
+                    quiet = _is_muted(mutes, execution, attempt.error_group)
+                    if hearing := _hearing(endpoints, quiet):
+                        yield payloads.retrying(execution, attempt, muted=quiet), hearing
+        is_muted = bool(mutes) and _is_muted(mutes, execution, execution.error_group)
+        event = payloads.ended(execution, muted=is_muted)
+        if endpoints := _hearing(self._subscriptions.wanting(event.type, execution), is_muted):
             yield event, endpoints
 
     async def retrying(self, attempts: Sequence[tuple[ExecutionRow, AttemptRecord]]) -> None:
         """Hand over attempts that failed, after each of which another one follows."""
-        wanted = [
-            (payloads.retrying(execution, attempt), endpoints)
+        found = [
+            (execution, attempt, endpoints)
             for execution, attempt in attempts
             if (endpoints := self._subscriptions.wanting(RETRYING, execution))
+        ]
+        mutes = await self._mutes(attempt.error_group for _, attempt, _ in found)
+        wanted = [
+            (payloads.retrying(execution, attempt, muted=quiet), hearing)
+            for execution, attempt, endpoints in found
+            if (hearing := _hearing(endpoints, quiet := _is_muted(mutes, execution, attempt.error_group)))
         ]
         if wanted:
             await self._add(wanted)
@@ -102,6 +135,13 @@ class EventHandOver:
         event = payloads.steered(job)
         if endpoints := self._subscriptions.wanting_job(event.type, job.name, job.spec.queue):
             await self._add([(event, endpoints)])
+
+    async def error_group(self, group: ErrorGroup) -> None:
+        """Hand over that an error is new, or that it has changed while it was muted."""
+        await self._subscriptions.read()
+        type = payloads.group_event(group)
+        if endpoints := self._subscriptions.wanting_group(type, group.jobs, group.tenants):
+            await self._add([(payloads.error_group(group, each), (each,)) for each in endpoints])
 
     async def disabled(self, endpoint: Endpoint) -> None:
         """Hand over to the other endpoints that this one was disabled."""
@@ -125,6 +165,15 @@ class EventHandOver:
         except JobNotFound:
             await self._job_cache.ensure(SYSTEM_JOB, SYSTEM_SPEC)
             return await self._job_cache.read(SYSTEM_JOB)
+
+
+def _is_muted(mutes: Mutes, execution: ExecutionRow, group: str | None) -> bool:
+    """A failure in a job that had not shown the error is heard, although its mute ends only when it is counted."""
+    return group in mutes and mutes[group].covers(execution.job)
+
+
+def _hearing(endpoints: tuple[Endpoint, ...], muted: bool) -> tuple[Endpoint, ...]:
+    return tuple(each for each in endpoints if not each.is_for_people) if muted else endpoints
 
 
 def new_deliveries(job: Job, event: WebhookEvent, endpoints: Iterable[Endpoint], now: Micros) -> Iterator[ExecutionRow]:

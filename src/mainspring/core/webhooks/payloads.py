@@ -15,12 +15,14 @@ from ...model.job import Job
 from ...model.time.instants import Micros, to_datetime
 from ...model.values.ids import event_id
 from ...model.values.payload import safe_json, safe_text
+from ..errors.records import ErrorGroup
 from .endpoints import Endpoint, masked_url
-from .events import DISABLED, PAUSED, RESUMED, RETRYING, ended_event
+from .events import DISABLED, GROUP_CHANGED, GROUP_NEW, PAUSED, RESUMED, RETRYING, ended_event
 
 LONGEST_RESULT = 32_768
 LONGEST_DETAIL = 8_192
 LONGEST_ERROR = 4_096
+MOST_NAMED = 20
 
 
 class WebhookEvent(msgspec.Struct, frozen=True):
@@ -40,12 +42,14 @@ class WebhookEvent(msgspec.Struct, frozen=True):
         return msgspec.json.encode({"type": self.type, "timestamp": _instant(self.at), "data": self.data}).decode()
 
 
-def ended(execution: ExecutionRow) -> WebhookEvent:
-    """The event of an execution that has ended."""
+def ended(execution: ExecutionRow, *, muted: bool = False) -> WebhookEvent:
+    """The event of an execution that has ended. `muted`: its error group is."""
     data = _identity(execution) | {
         "status": execution.state.value,
         "reason": execution.reason,
         "error": _error(execution.error),
+        "error_group": execution.error_group,
+        "muted": muted,
         "attempt": execution.attempt,
         "started_at": _maybe(execution.started),
         "finished_at": _maybe(execution.finished),
@@ -59,12 +63,14 @@ def ended(execution: ExecutionRow) -> WebhookEvent:
     return WebhookEvent(type, at, execution.id, data, execution.traceparent)
 
 
-def retrying(execution: ExecutionRow, failed: AttemptRecord) -> WebhookEvent:
+def retrying(execution: ExecutionRow, failed: AttemptRecord, *, muted: bool = False) -> WebhookEvent:
     """The event of an attempt that failed, after which another one follows."""
     data = _identity(execution) | {
         "status": "retrying",
         "reason": failed.end,
         "error": _error(failed.error),
+        "error_group": failed.error_group,
+        "muted": muted,
         "attempt": failed.number,
         "started_at": _instant(failed.started),
         "finished_at": _instant(failed.ended),
@@ -82,6 +88,35 @@ def steered(job: Job) -> WebhookEvent:
         data |= {"paused_by": job.paused_by, "note": job.pause_note, "resume_at": _maybe(job.resume)}
     at = job.updated if job.paused is None else job.paused
     return WebhookEvent(PAUSED if paused else RESUMED, at, job.id, data)
+
+
+def error_group(group: ErrorGroup, endpoint: Endpoint) -> WebhookEvent:
+    """The event of an error that is new, or whose mute has ended. An endpoint for some jobs or tenants hears of no
+    others; nor of the newest execution, which may be of another, nor how often the error occurred in all."""
+    jobs, tenants = (
+        sorted(name for name in names if not wanted or name in wanted)
+        for names, wanted in ((group.jobs, endpoint.jobs), (group.tenants, endpoint.tenants))
+    )
+    restricted = bool(endpoint.jobs or endpoint.tenants)
+    data = {
+        "error_group": group.id,
+        "type": group.type,
+        "message": group.message,
+        "frame": group.frame,
+        "count": None if restricted else group.attempts,
+        "jobs": jobs[:MOST_NAMED],
+        "tenants": tenants[:MOST_NAMED],
+        "first_release": group.first_release or None,
+        "last_release": group.releases[-1] if group.releases else None,
+        "execution_id": None if restricted else group.execution,
+        "first_seen_at": _instant(group.first_seen),
+        "last_seen_at": _instant(group.last_seen),
+    }
+    return WebhookEvent(group_event(group), group.announce_at, group.id, data)
+
+
+def group_event(group: ErrorGroup) -> str:
+    return GROUP_NEW if group.announce == "new" else GROUP_CHANGED
 
 
 def disabled(endpoint: Endpoint) -> WebhookEvent:

@@ -6,7 +6,7 @@ a process without a node reads them before a write, when what it knows is too ol
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 import msgspec
 
@@ -78,6 +78,17 @@ class Subscriptions:
         """The same for an event of a job."""
         found = self._by_event.get(event, ())
         return () if job.startswith(SYSTEM_PREFIX) else self._let_through(found, job, queue, None)
+
+    def wanting_group(self, event: str, jobs: Collection[str], tenants: Collection[str]) -> tuple[Endpoint, ...]:
+        """The same for an event of an error group, which occurred in these jobs and for these tenants. It has no
+        queue, so no filter on queues lets it through."""
+        return tuple(
+            each
+            for each in self._by_event.get(event, ())
+            if not each.queues
+            and (not each.jobs or not set(each.jobs).isdisjoint(jobs))
+            and (not each.tenants or not set(each.tenants).isdisjoint(tenants))
+        )
 
     async def steering(self, before: Job, write: JobWrite) -> JobWrite:
         """The write of a command, marked if an endpoint wants to hear of it. An event that still waits is handed over

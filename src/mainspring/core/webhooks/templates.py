@@ -59,6 +59,11 @@ def _other(kind: str, data: dict[str, Any]) -> str:
             return f"{data['job']} was paused by {data.get('paused_by') or 'system'}{note}"
         case "job.resumed":
             return f"{data['job']} was resumed"
+        case "error_group.new" | "error_group.changed":
+            text = f"{data['type']}: {data['message']}" if data.get("message") else data["type"]
+            what = "new error" if kind == "error_group.new" else "a muted error has changed"
+            where = f" in {data['frame']}" if data.get("frame") else ""
+            return f"{what}: {text}{where} (jobs {', '.join(data['jobs'])}, group {data['error_group']})"
         case "webhook.disabled":
             return f"webhook {data['webhook']} ({data['url']}) was disabled: {data['reason']}"
         case _:

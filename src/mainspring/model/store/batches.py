@@ -9,7 +9,8 @@ from ..time.instants import Micros
 
 
 class ExecutionTemplate:
-    """An execution without the fields that differ per execution: id, trace id, creation time and parameters.
+    """An execution without the fields that differ per execution: id, trace id, creation time, parameters and
+    labels.
 
     Templates are compared by identity, so a store can cache what it derives from one.
     """

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from .messages import Audit
+from .messages import Audit, Change
 
 T = TypeVar("T")
 
@@ -33,6 +33,15 @@ EntryKind: TypeAlias = Literal[
     "webhook",
     "hook",
     "delivery",
+    "failure",
+    "error_group",
+    "error_sample",
+    "control",
+    "bulk",
+    "bulk_items",
+    "process",
+    "place",
+    "activity",
 ]
 
 
@@ -52,6 +61,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.json.decode(self.body, type=kind)
         except msgspec.MsgspecError:
             return None
+
+
+def failure_entry(change: Change) -> Entry | None:
+    """The entry that a store adds with this change: notes of failures are sorted by time, and an execution has one for
+    each attempt that failed."""
+    if change.failure is None:
+        return None
+    return Entry(kind="failure", key=f"{change.at:016d}/{change.id}", body=change.failure)
 
 
 class EntryWrite(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ..execution import STAMP_BITS, AttemptRecord, ExecutionRow, State
+from ..execution import HELD, PAUSED, STAMP_BITS, AttemptRecord, ExecutionRow, State
 from ..job import Job, JobStats, LiveCounts
 from ..time.instants import Micros
 
@@ -32,7 +32,12 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
 class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A transition of one execution. Built only by `core.rules.transitions`. Stores need not look at `execution`, the
-    row that the decision saw."""
+    row that the decision saw.
+
+    `limits` replaces the limits of a row that goes back to `pending` (None: they stay, "[]": none any more). `labels`
+    are added to those of the row. `failure` is the JSON note about an attempt that failed: stored in the same step as
+    an entry (`entries.failure_entry`), if and only if the change was applied.
+    """
 
     id: str
     expect: State
@@ -54,6 +59,9 @@ class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     todo: bool = False
     keep: bool = True
     rescue: bool = False
+    limits: str | None = None
+    labels: tuple[str, ...] = ()
+    failure: str | None = None
     audit: Audit | None = None
     execution: ExecutionRow | None = None
 
@@ -86,6 +94,10 @@ class Added(msgspec.Struct, frozen=True, gc=False):
     holder: str | None = None
     execution: ExecutionRow | None = None
 
+    @property
+    def recorded(self) -> bool:
+        return self.outcome in ("added", "skipped")
+
 
 class JobWritten(msgspec.Struct, frozen=True):
     won: bool
@@ -93,7 +105,8 @@ class JobWritten(msgspec.Struct, frozen=True):
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Claim up to `limit` ready executions whose handler is in `handlers` and whose queue is in `queues` (None: all).
+    """Claim up to `limit` ready executions whose handler is in `handlers` and whose queue is in `queues` (None: all)
+    and not in `without_queues`, which are paused.
 
     Highest priority first; within a priority the lanes take turns, starting at `turn`. With `alone`, only one
     execution marked `alone` is claimed. A row found blocked uses up one of `limit`, so the work per request is bounded.
@@ -105,6 +118,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     queues: frozenset[str] | None
     limit: int
     lease: float
+    without_queues: frozenset[str] = frozenset()
     turn: int = 0
     alone: bool = False
     stamp: int = msgspec.field(default_factory=partial(random.getrandbits, STAMP_BITS))
@@ -159,10 +173,12 @@ class ProgressReport(msgspec.Struct, frozen=True, kw_only=True):
     progress_json: str | None = None
     counters_json: str | None = None
     logs: tuple[LogLine, ...] = ()
+    labels: tuple[str, ...] = ()
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One process with a node. Each start has a new `id`; the row expires when the heartbeats stop."""
+    """One process with a node. Each start has a new `id`; the row expires when the heartbeats stop. `ended` is how many
+    executions it ended in the last five minutes, by queue, and how many of those were created within them."""
 
     id: str
     host: str
@@ -174,9 +190,33 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     declares: tuple[str, ...] = ()
     concurrency: int = 0
     running: int = 0
+    application: str = ""
+    release: str = ""
+    draining: bool = False
+    ended: dict[str, tuple[int, int]] = {}
     lease: float = 0.0
     started: Micros = 0
     seen: Micros = 0
+
+
+class StoragePart(msgspec.Struct, frozen=True):
+    """A table or collection: its bytes with indexes, and its rows as the server estimates them."""
+
+    name: str
+    bytes: int
+    rows: int
+
+
+class StorageSize(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store is, and how much it holds. What a store cannot say without counting is None or empty. `free` is the
+    room that is left on the disk of a file, whose size is `disk`."""
+
+    kind: str
+    server: str = ""
+    bytes: int | None = None
+    free: int | None = None
+    disk: int | None = None
+    parts: tuple[StoragePart, ...] = ()
 
 
 class HeartbeatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,6 +282,12 @@ class HeldKey(msgspec.Struct, frozen=True, kw_only=True):
 class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of the execution list, newest id first or `oldest_first`. `before` and `after` are cursors: only ids
     smaller than `before` and greater than `after`. `created_from` is inclusive, `created_to` exclusive.
+
+    `labels` must all be labels of the execution. `workers` are ids of workers, of which one runs it now or, if none
+    does, ran its last attempt. `error_text` is part of its error; both are compared in lower case, and the query has it
+    in lower case. With `longer_than`, the time from `started` to `finished` is longer; of an execution that runs, the
+    time from `started` to the store's now. No other execution is that long. `without_system` leaves out executions of
+    Mainspring's own jobs, whose names begin with `SYSTEM_PREFIX`.
     """
 
     job: str | None = None
@@ -251,6 +297,14 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     trace_id: str | None = None
     parent_id: str | None = None
+    labels: tuple[str, ...] = ()
+    handler: str | None = None
+    queue: str | None = None
+    reason: str | None = None
+    error_text: str | None = None
+    workers: frozenset[str] | None = None
+    longer_than: Micros | None = None
+    without_system: bool = False
     created_from: Micros | None = None
     created_to: Micros | None = None
     before: str | None = None
@@ -258,6 +312,64 @@ class ExecutionQuery(msgspec.Struct, frozen=True, kw_only=True):
     oldest_first: bool = False
     limit: int = 50
     offset: int = 0
+
+    @property
+    def checks_rows(self) -> bool:
+        """Whether it has filters that no index serves, so that each row has to be looked at."""
+        values = (self.handler, self.queue, self.reason, self.error_text, self.workers, self.longer_than)
+        return self.without_system or any(value is not None for value in values)
+
+
+class ExecutionsFound(msgspec.Struct, frozen=True):
+    """A page of executions. `searched_to` is set if the search stopped before the page was full, because it had looked
+    at as many as it may: the id of the last one it looked at. Another search continues there, with that id as `before`
+    (or `after`, if it is `oldest_first`). None says that nothing else matches, or that the page is full."""
+
+    rows: list[ExecutionRow]
+    searched_to: str | None = None
+
+
+class LaneCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The live executions of one queue and handler. `ready` can be claimed now, `planned` are due later (also those
+    deferred or waiting for their retry), `parked` wait for a limit. `oldest` is the earliest due time of the ready
+    ones, `next_due` that of the planned ones."""
+
+    queue: str
+    handler: str
+    ready: int = 0
+    planned: int = 0
+    parked: int = 0
+    running: int = 0
+    oldest: Micros | None = None
+    next_due: Micros | None = None
+
+
+class TenantCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The live executions of one tenant: those that wait, whatever for, and those that run."""
+
+    tenant: str
+    pending: int = 0
+    running: int = 0
+
+
+class RunSummary(msgspec.Struct, frozen=True, gc=False):
+    """An execution without what makes it large: what a grid of runs, a sparkline or a timeline shows. `due` is that of
+    the row (`ExecutionRow.due`), which a pause moves."""
+
+    id: str
+    state: State
+    trigger: str
+    created: Micros
+    due: Micros
+    started: Micros | None = None
+    finished: Micros | None = None
+    reason: str | None = None
+
+    @property
+    def start_at(self) -> Micros:
+        """As `ExecutionRow.start_at`: when it is to begin, also while its job is paused."""
+        held = self.state is State.PENDING and self.reason == PAUSED and self.due >= HELD
+        return self.due - HELD if held else self.due
 
 
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,8 +391,11 @@ JobOrder: TypeAlias = Literal["name", "handler", "next_run", "last_started", "cr
 class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Filters of the job list. A job matches if it meets one of `any_of` (empty: any job) and all other filters.
 
-    `search` is part of its name, handler or description, in lower case. `without` are names to leave out; with
+    `search` is part of its name, handler or description, in lower case, `name_part` of its name. `without` are names to
+    leave out, `without_system` leaves out Mainspring's own jobs, whose names begin with `SYSTEM_PREFIX`; with
     `code_in`, jobs declared in code match only if they are named there.
+    `labels` must all be labels of the job (`Job.labels`); `due_before` finds jobs that are not paused and whose `due`
+    is earlier.
     Jobs are sorted by `order`, then by name; those without a value come last in both directions. `next_run` is the
     `due` of a job that is not paused. `after` is a cursor by name.
     """
@@ -290,7 +405,11 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     origin: str | None = None
     search: str | None = None
+    name_part: str | None = None
+    labels: tuple[str, ...] = ()
+    due_before: Micros | None = None
     without: frozenset[str] | None = None
+    without_system: bool = False
     code_in: frozenset[str] | None = None
     after: str = ""
     order: JobOrder = "name"

@@ -7,6 +7,7 @@ cron-descriptor makes the phrases. It gets fields that it describes exactly: whe
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from .cron import checked_fields
 
@@ -17,6 +18,7 @@ _LONG_LIST = 12  # more days than this are not written out
 _ANY_TIME = "0 0"
 
 
+@lru_cache(maxsize=16_384)
 def words(text: str) -> str:
     """The expression in words, or unchanged if no phrase can be formed.
 

@@ -89,6 +89,15 @@ def first_id(at: Micros) -> str:
     return f"{digits[:8]}-{digits[8:]}"
 
 
+def time_of_id(id: str) -> Micros:
+    """The time that an id begins with.
+
+    >>> time_of_id("018bcfe5-6800-7000-8000-000000000000")
+    1700000000000000
+    """
+    return int(id.replace("-", "")[:12], 16) * 1000
+
+
 def tick_id(job_id: str, tick: Micros, kind: str = "tick") -> str:
     """The id of the execution of a job at one instant."""
     return _format(tick // 1000, _hash(job_id, kind, str(tick)), version=8)

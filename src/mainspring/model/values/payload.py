@@ -213,6 +213,15 @@ def _plain_scalar(value: Any) -> Any:
 # ---------------------------------------------------------------- what goes out: always storable
 
 
+def storable(text: str) -> str:
+    """The text, with U+FFFD for what no store takes.
+
+    >>> storable("a" + chr(0) + "b") == "a" + chr(0xFFFD) + "b"
+    True
+    """
+    return _UNSTORABLE.sub(_REPLACEMENT, text)
+
+
 def safe_text(text: Any, limit: int) -> str:
     """Text of at most `limit` characters that every store takes. Never raises.
 
@@ -227,7 +236,7 @@ def safe_text(text: Any, limit: int) -> str:
     plain = _guarded(lambda: str.__str__(text if isinstance(text, str) else str(text)), f"<{class_name(type(text))}>")
     if len(plain) > limit:
         plain = _shortened(plain, limit)
-    return _UNSTORABLE.sub(_REPLACEMENT, plain)
+    return storable(plain)
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -114,12 +114,16 @@ def _seconds_of_text(field: str, text: str) -> float:
 
 
 def duration_text(seconds: float) -> str:
-    """The shortest text that `duration` reads back: 5400 is "1h30m"."""
+    """Text that `duration` reads back, in days and smaller units.
+
+    >>> duration_text(5_400), duration_text(400 * 86_400)
+    ('1h30m', '400d')
+    """
     milliseconds = round(seconds * 1000)
     if milliseconds < 1 or abs(seconds * 1000 - milliseconds) > 1e-6:
         return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
     text = ""
-    for unit, size in (("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
         count, milliseconds = divmod(milliseconds, size)
         text += f"{count}{unit}" if count else ""
     return text
@@ -273,6 +277,8 @@ def identifier(field: str, value: Any) -> str:
 
 SYSTEM_PREFIX = "mainspring."
 """The names of Mainspring's own jobs and handlers begin so."""
+SYSTEM_JOBS = (f"{SYSTEM_PREFIX}webhooks",)
+"""Mainspring's own jobs."""
 
 
 def own_name(field: str, value: Any) -> str:

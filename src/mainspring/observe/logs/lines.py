@@ -11,13 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from ...model.backfill import BackfillRow
+from ...model.bulk import BulkRow
 from ...model.events import (
     AttemptEnded,
     BackfillBegan,
     BackfillEnded,
+    BulkBegan,
+    BulkEnded,
     ClockJumped,
     Enqueued,
     Fenced,
+    JobConflict,
     Missed,
     OutsideHours,
     Overran,
@@ -110,10 +114,17 @@ class LogLines:
                 self._line(INFO, "database_reached", {"database": event.address}, after_s=round(event.seconds, 1))
             case Pruned():
                 self._line(WARNING, "jobs_pruned", {"jobs": ",".join(event.jobs)})
+            case JobConflict():
+                other = {"other_application": event.other_application, "other_handler": event.other_handler}
+                self._line(WARNING, "job_conflict", {"job": event.job}, handler=event.handler, **other)
             case BackfillBegan():
                 self._backfill_began(event.backfill)
             case BackfillEnded():
                 self._backfill_ended(event.backfill)
+            case BulkBegan():
+                self._bulk_began(event.bulk)
+            case BulkEnded():
+                self._bulk_ended(event.bulk)
             case OutsideHours():
                 until = None if event.until is None else to_datetime(event.until).isoformat()
                 name = "job_waits_for_hours" if event.waits else "job_outside_hours"
@@ -160,10 +171,14 @@ class LogLines:
         if name == "job_end":
             self._line(level, name, fields, state=event.state.value, reason=_reason(event), error=event.error)
         elif name == "job_failed":
-            self._line(level, name, fields, event.traceback, error=event.error, reason=event.reason)
+            details = {"error": event.error, "reason": event.reason, "error_group": event.error_group}
+            self._line(level, name, fields, event.traceback, **details)
         else:
             retry_in = None if event.retry_in is None else round(event.retry_in, 3)
-            self._line(level, name, fields, error=event.error, reason=event.reason, retry_in=retry_in)
+            group = event.error_group
+            self._line(
+                level, name, fields, error=event.error, reason=event.reason, error_group=group, retry_in=retry_in
+            )
 
     def _overran(self, event: Overran[ExecutionRow]) -> None:
         execution, took = event.execution, round(event.duration_ms, 3)
@@ -216,6 +231,16 @@ class LogLines:
         counts = {name: getattr(backfill, name) or None for name in ("failed", "cancelled", "skipped", "held")}
         level = INFO if backfill.state in ("completed", "cancelled") else WARNING
         self._line(level, "backfill_end", fields, completed=backfill.completed, **counts, reason=backfill.reason)
+
+    def _bulk_began(self, bulk: BulkRow) -> None:
+        fields = {"bulk_id": bulk.id, "action": bulk.action, "target": bulk.target, "items": bulk.total}
+        self._line(INFO, "bulk_start", fields, by=bulk.created_by, probe=bulk.probe or None, pace=bulk.pace)
+
+    def _bulk_ended(self, bulk: BulkRow) -> None:
+        fields = {"bulk_id": bulk.id, "action": bulk.action, "target": bulk.target, "state": bulk.state}
+        counts = {"done": bulk.done, "refused": bulk.refused or None, "skipped": bulk.skipped or None}
+        level = WARNING if bulk.state == "stopped" or bulk.refused else INFO
+        self._line(level, "bulk_end", fields, **counts, reason=bulk.reason)
 
     def _line(
         self, level: int, name: str, fields: Mapping[str, Any], traceback: str | None = None, /, **more: Any

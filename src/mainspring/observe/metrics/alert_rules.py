@@ -30,7 +30,7 @@ UNSEEN = 30.0
 """Seconds without any process after which a job that is allowed to be less late has missed its schedule."""
 
 _TOTAL, _DURATION = "job_execution_total", "job_execution_duration_seconds"
-_READ = "mainspring_read_timestamp_seconds"
+_READ, _UNMUTED = "mainspring_read_timestamp_seconds", "job_unmuted_failure_timestamp_seconds"
 _NEXT, _OLDEST = "job_next_expected_timestamp_seconds", "job_oldest_running_start_timestamp_seconds"
 _WAITING, _RUNNING = "job_oldest_waiting_timestamp_seconds", "job_currently_running"
 
@@ -107,13 +107,17 @@ def common_rules() -> list[AlertRule]:
 
 
 def _failed(job: Job, period: float) -> AlertRule:
-    since = _within(period, 5 * MINUTE, DAY)
+    """Silent while all recent failures have muted errors; jobs without muted errors have no such series."""
+    since, seconds = _within(period, 5 * MINUTE, DAY), min(max(period, 5 * MINUTE), DAY)
     return AlertRule(
         alert="JobExecutionFailed",
-        expr=f"max by (job_name) (increase({_TOTAL}{_of(job, status='failed')}[{since}])) > 0",
+        expr=(
+            f"max by (job_name) (increase({_TOTAL}{_of(job, status='failed')}[{since}])) > 0"
+            f" unless on (job_name) time() - max by (job_name) ({_UNMUTED}{_of(job)}) > {_number(seconds)}"
+        ),
         severity="warning",
         summary=f"Job {job.name} failed",
-        description=f"An execution failed for good within the last {since}.",
+        description=f"An execution failed for good within the last {since}, with an error that is not muted.",
     )
 
 

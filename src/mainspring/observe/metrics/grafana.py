@@ -38,7 +38,6 @@ def _panels() -> list[tuple[int, dict[str, Any]]]:
     ended = _ended("", "$__rate_interval")
     good, judged = _ended(',status="completed"'), _ended(',status=~"completed|partial|failed"')
     failed = _ended(',status="failed"')
-    depth = f"max by (job_name, queue) (job_queue_depth{_JOB})"
     trouble = {
         "retries {{job_name}}": f"sum by (job_name) ({_increase('job_retries_total')})",
         "rescued {{job_name}}": f"max by (job_name) ({_increase('job_rescued_total')})",
@@ -51,7 +50,7 @@ def _panels() -> list[tuple[int, dict[str, Any]]]:
         (4, _number("Success rate", f"sum({good}) / sum({judged})", "percentunit")),
         (4, _number("Failures", f"sum({failed})", "short")),
         (4, _number("Running", f"sum(max by (job_name) (job_currently_running{_JOB}))", "short")),
-        (4, _number("Waiting", f"sum({depth})", "short")),
+        (4, _number("Waiting", f"sum({_of_queues('ready')}) + sum({_of_queues('parked')})", "short")),
         (4, _number("Most overdue", f"max({overdue})", "s")),
         (4, _number("Processes", "count(mainspring_info)", "short")),
         (12, _graph("Executions by how they ended", {"{{status}}": f"sum by (status) ({ended})"}, "short")),
@@ -60,7 +59,11 @@ def _panels() -> list[tuple[int, dict[str, Any]]]:
         (12, _graph("Lateness, 95th percentile", {by_job: _quantile("job_lateness_seconds")}, "s")),
         (12, _graph("Overdue", {by_job: overdue}, "s")),
         (12, _graph("Oldest running attempt", {by_job: _age("job_oldest_running_start_timestamp_seconds")}, "s")),
-        (12, _graph("Waiting", {"{{queue}}": f"sum by (queue) ({depth})"}, "short")),
+        (12, _graph("Waiting for a worker, by queue", {"{{queue}}": _of_queues("ready")}, "short")),
+        (12, _graph("Oldest that waits, by queue", {"{{queue}}": _of_queues("oldest_seconds")}, "s")),
+        (8, _graph("Running, by queue", {"{{queue}}": _of_queues("running")}, "short")),
+        (8, _graph("Planned, by queue", {"{{queue}}": _of_queues("planned")}, "short")),
+        (8, _graph("Waiting for a limit, by queue", {"{{queue}}": _of_queues("parked")}, "short")),
         (12, _graph("Oldest that waits", {by_job: _age("job_oldest_waiting_timestamp_seconds")}, "s")),
         (12, _graph("Trouble", trouble, "short")),
         (12, _graph("Skips", {"{{job_name}} {{reason}}": skips}, "short")),
@@ -70,6 +73,11 @@ def _panels() -> list[tuple[int, dict[str, Any]]]:
 def _ended(status: str, since: str = "$__range") -> str:
     selected = f'job_execution_total{{job_name=~"$job_name"{status}}}'
     return f"max by (job_name, status, trigger_type) (increase({selected}[{since}]))"
+
+
+def _of_queues(what: str) -> str:
+    """The same from every process, for every queue, however many jobs there are."""
+    return f"max by (queue) (mainspring_queue_{what})"
 
 
 def _increase(counter: str) -> str:

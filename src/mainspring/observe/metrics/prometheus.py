@@ -6,10 +6,11 @@ lines). A scrape must not hold up the jobs of the process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 
 from ...core.monitoring.metrics import JobReading, Reading
+from ...core.views.queues import QueueView
 from ...model.execution import State
 from ...model.job import Job
 from ...model.time.instants import SECOND, Micros
@@ -26,10 +27,31 @@ SKIPS, SKIPS_AFTER = ("missed", "occurrence"), ("dependency_failed", "paused", "
 """Reasons of skipped executions: of any job, of jobs with a schedule, and of jobs with `after`."""
 
 
-def page(reading: Reading, counts: ProcessCounts, version: str, channels: Mapping[str, bool]) -> bytes:
-    """`channels` are the ways in which other processes wake this one up, and whether each works."""
-    parts = chain(_of_store(reading), _of_process(reading, counts), _of_mainspring(reading, version, channels))
+def page(
+    reading: Reading,
+    counts: ProcessCounts,
+    version: str,
+    channels: Mapping[str, bool],
+    queues: Sequence[tuple[QueueView, int]] = (),
+) -> bytes:
+    """`channels` are the ways in which other processes wake this one up, and whether each works. `queues` are all
+    queues with the processes that each wants."""
+    parts = chain(
+        _left_out(reading),
+        _of_store(reading),
+        _of_queues(queues),
+        _of_process(reading, counts),
+        _of_mainspring(reading, version, channels),
+    )
     return ("\n".join(parts) + "\n").encode()
+
+
+def _left_out(reading: Reading) -> Iterator[str]:
+    if reading.left_out:
+        yield (
+            f"# {reading.left_out} jobs have no series of their own: there are more than the setting metrics_jobs "
+            "allows. Jobs that fail, are late or have most to do come first; queues are all here."
+        )
 
 
 # --- totals of the store: the same from every process ----------------------------------------------------------------
@@ -48,9 +70,12 @@ def _of_store(reading: Reading) -> Iterator[str]:
     yield from _head("job_currently_running", "gauge", "Executions that run now.")
     for label, each in jobs:
         yield f"job_currently_running{{{label}}} {each.live.running}"
-    yield from _head("job_queue_depth", "gauge", "Executions that wait, including retries and planned ones.")
+    yield from _head("job_queue_depth", "gauge", "Executions that are due and wait.")
     for label, each in jobs:
-        yield f'job_queue_depth{{{label},queue="{escaped(each.job.spec.queue)}"}} {each.live.pending}'
+        yield f'job_queue_depth{{{label},queue="{escaped(each.job.spec.queue)}"}} {each.due}'
+    yield from _head("job_queue_planned", "gauge", "Executions that are due later, retries among them.")
+    for label, each in jobs:
+        yield f'job_queue_planned{{{label},queue="{escaped(each.job.spec.queue)}"}} {each.live.pending - each.due}'
     yield from _head("job_stale_locks", "gauge", "Running executions whose lease has run out.")
     for label, each in jobs:
         yield f"job_stale_locks{{{label}}} {each.stale}"
@@ -60,6 +85,14 @@ def _of_store(reading: Reading) -> Iterator[str]:
         for label, each in jobs:
             if what != "oldest_waiting" or each.waiting_read:
                 yield f"{full}{{{label}}} {_seconds(getattr(each, what))}"
+
+    yield from _head(
+        "job_unmuted_failure_timestamp_seconds",
+        "gauge",
+        "Of jobs with muted errors: when an execution last failed with another one. Seconds since 1970; 0: none.",
+    )
+    for name, at in sorted(reading.unmuted_failures.items()):
+        yield f'job_unmuted_failure_timestamp_seconds{{job_name="{escaped(name)}"}} {_seconds(at or None)}'
 
 
 _INSTANTS = (
@@ -83,6 +116,29 @@ def _totals(each: JobReading) -> dict[str, int]:
 def _for(job: Job, scheduled: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
     """The first tuple for a job with a schedule, the second for a job with `after`."""
     return (scheduled if job.spec.trigger is not None else ()) + (after if job.spec.after else ())
+
+
+# --- queues: the same from every process ------------------------------------------------------------------------------
+
+
+def _of_queues(queues: Sequence[tuple[QueueView, int]]) -> Iterator[str]:
+    """However many jobs there are, every queue has its series."""
+    for name, text, value in _QUEUE_GAUGES:
+        yield from _head(f"mainspring_queue_{name}", "gauge", text)
+        for view, wanted in queues:
+            yield f'mainspring_queue_{name}{{queue="{escaped(view.name)}"}} {value(view, wanted):.15g}'
+
+
+_QUEUE_GAUGES: tuple[tuple[str, str, Callable[[QueueView, int], float]], ...] = (
+    ("ready", "Executions that could begin now.", lambda view, _: view.ready),
+    ("planned", "Executions that are due later, or wait for a retry or a paused job.", lambda view, _: view.planned),
+    ("parked", "Executions that wait for a limit.", lambda view, _: view.parked),
+    ("running", "Executions that run now.", lambda view, _: view.running),
+    ("oldest_seconds", "How long the oldest ready execution has been due.", lambda view, _: view.oldest or 0.0),
+    ("slots", "Executions that the running workers of the queue can run at once.", lambda view, _: view.slots),
+    ("paused", "1 while an operator has paused the queue.", lambda view, _: float(view.paused)),
+    ("wanted_processes", "Processes that the queue needs: see docs/queues.md.", lambda _, wanted: wanted),
+)
 
 
 # --- counters of this process ---------------------------------------------------------------------------------

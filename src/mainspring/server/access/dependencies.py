@@ -25,11 +25,12 @@ _MARK = "mainspring_required_role"
 
 
 @cache
-def needs(role: Role) -> Callable[[HTTPConnection], Awaitable[Principal]]:
-    """A dependency that returns the principal of a request, or refuses the request if the role is too low."""
+def needs(role: Role, *, cookies: bool = False) -> Callable[[HTTPConnection], Awaitable[Principal]]:
+    """A dependency that returns the principal of a request, or refuses the request if the role is too low. Routes of
+    the dashboard accept the `cookies` of its login page too."""
 
     async def principal(connection: HTTPConnection) -> Principal:
-        return await guard_of(connection).admit(connection, role)
+        return await guard_of(connection).admit(connection, role, cookies=cookies)
 
     setattr(principal, _MARK, role)
     return principal

@@ -17,7 +17,8 @@ from ...config.security import SecuritySettings
 from ...model.errors import ConfigurationError, MainspringError, WebhookError
 from ...model.time.instants import Micros
 from ...model.values.access import Role
-from .addresses import Client, Networks, client_of
+from .addresses import Client, Networks, client_of, parse_address
+from .browsers import session_of
 from .failures import FailedLogins, FailureSource
 from .jwt_verifier import JwtVerifier
 from .loopback import check_browser
@@ -62,6 +63,15 @@ class Guard:
         peer = connection.client.host if connection.client is not None and connection.client.host else None
         return client_of(peer, connection.headers.items(), self._proxies, self._settings.proxy_header)
 
+    def is_https(self, connection: HTTPConnection) -> bool:
+        """Whether the browser came by https: to this process, or to a trusted proxy before it."""
+        if connection.url.scheme == "https":
+            return True
+        peer = parse_address(connection.client.host) if connection.client is not None else None
+        is_proxy = peer in self._proxies if connection.client is not None else self._proxies.unix
+        said = connection.headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower()
+        return said == "https" and is_proxy
+
     def check_sys_address(self, connection: HTTPConnection) -> None:
         """An empty list means: this machine only."""
         client = self.client(connection)
@@ -78,11 +88,23 @@ class Guard:
             raise forbidden("address_not_allowed", "this address is not in api_allow, the list of those served")
 
     # --- credentials --------------------------------------------------------------------------------------
-    async def admit(self, connection: HTTPConnection, needed: Role) -> Principal:
-        """The principal of this request, if it has the role."""
+    @property
+    def authenticates(self) -> bool:
+        """Whether users log in with a credential."""
+        return self._settings.authenticates
+
+    async def log_in(self, connection: HTTPConnection, credential: str) -> Principal:
+        """The principal of a credential that was typed into the login page. Failures count as failed logins."""
         client = self.client(connection)
         self._check_address(client)
-        principal = await self._principal(connection, client)
+        return await self._principal(connection, client, [f"Bearer {credential}"])
+
+    async def admit(self, connection: HTTPConnection, needed: Role, *, cookies: bool = False) -> Principal:
+        """The principal of this request, if it has the role. With `cookies`, the credential may be in the cookie that
+        the login page set."""
+        client = self.client(connection)
+        self._check_address(client)
+        principal = await self._principal(connection, client, self._given(connection, cookies))
         check_role(principal, needed)
         return principal
 
@@ -104,12 +126,12 @@ class Guard:
         self._failures.check(key)
         return delivery
 
-    async def still_admits(self, connection: HTTPConnection, needed: Role) -> bool:
+    async def still_admits(self, connection: HTTPConnection, needed: Role, *, cookies: bool = False) -> bool:
         """Whether the principal would still be admitted: a token may be revoked or expire during a long answer.
 
         It is no login, so nothing is counted. A store that does not answer leaves things as they are.
         """
-        given = connection.headers.getlist("authorization")
+        given = self._given(connection, cookies)
         if not given:
             return True
         try:
@@ -119,8 +141,16 @@ class Guard:
         except (MainspringError, OSError):
             return True
 
-    async def _principal(self, connection: HTTPConnection, client: Client) -> Principal:
+    def _given(self, connection: HTTPConnection, cookies: bool) -> list[str]:
+        """The values of the Authorization header, or the credential of the cookie in the same form. Browsers send
+        cookies to all ports of a machine: where nobody logs in, the cookie is that of another application."""
         given = connection.headers.getlist("authorization")
+        if given or not cookies or not self.authenticates:
+            return given
+        credential = session_of(connection)
+        return [] if credential is None else [f"Bearer {credential}"]
+
+    async def _principal(self, connection: HTTPConnection, client: Client, given: list[str]) -> Principal:
         if not given:
             return self._without_credentials(connection, client)
         self._failures.check(client.key)

@@ -52,7 +52,7 @@ def check_browser(method: str, headers: Headers, names: Sequence[str] = ()) -> N
     if len(hosts) != 1 or _name(hosts[0]) not in known:
         remedy = "use localhost or 127.0.0.1, list the name in api_hosts, or configure authentication"
         raise forbidden("unknown_host", f"this name of the host is not served without authentication; {remedy}")
-    if any(not _is_own(origin, hosts[0], names) for origin in origins):
+    if any(not is_own_origin(origin, hosts[0], names) for origin in origins):
         raise forbidden("cross_site", "requests of other web sites are not served without authentication")
     sites, modes = _values(given, "sec-fetch-site"), _values(given, "sec-fetch-mode")
     follows_link = method.upper() in {"GET", "HEAD"} and modes == ["navigate"]
@@ -69,7 +69,7 @@ def _name(host: str) -> str | None:
     return match["name"] if match else None
 
 
-def _is_own(origin: str, host: str, names: Sequence[str]) -> bool:
+def is_own_origin(origin: str, host: str, names: Sequence[str]) -> bool:
     """Whether the page came from this server: same host and port, or a listed name. `null` never counts."""
     try:
         netloc = urlsplit(origin.lower()).netloc

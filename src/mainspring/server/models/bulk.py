@@ -3,21 +3,20 @@ in the client and on the command line."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta
 from pydantic import ConfigDict, Field, model_validator
 
-from ...core.render.entities import JsonForm
+from ...core.filters import errors, executions, jobs
+from ...core.render.entities import BulkActionItemJson, BulkActionJson, JsonForm
 from ..responses import ErrorBodyJson
-from .fields import Instant, JobStateName, Name, Reason, Short, StateName, Strict
+from .fields import WHOLE, Limit, QueryFields, Reason, Short, Strict
+from .filters import filter_model
+from .lists import ShortList, ShortListJson
 
 MOST_IN_BULK = 1_000
 
 _Ids = Annotated[list[Short], Field(min_length=1, max_length=MOST_IN_BULK)]
-_After = Annotated[
-    Short | None, Field(description="`next` of the previous answer, to continue there; only with a filter.")
-]
 
 
 def _of_filter(schema: dict[str, Any]) -> None:
@@ -39,35 +38,21 @@ class _Filter(Strict):
         return given
 
 
-class JobBulkFilter(_Filter):
-    status: Annotated[list[JobStateName], Field(min_length=1, max_length=7)] | None = None
-    handler: Short | None = None
-    queue: Short | None = None
-    origin: Literal["code", "api"] | None = None
-    last_status: StateName | None = None
-    paused: bool | None = None
-    orphaned: bool | None = None
-    search: Annotated[Short | None, Field(description="Part of a name, handler or description.")] = None
+if TYPE_CHECKING:
 
+    class JobBulkFilter(_Filter): ...
 
-class ExecutionBulkFilter(_Filter):
-    job: Name | None = None
-    status: Annotated[list[StateName], Field(min_length=1, max_length=8)] | None = None
-    trigger: Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"] | None = (
-        None
-    )
-    tenant: Short | None = None
-    trace_id: Short | None = None
-    parent_id: Short | None = None
-    since: Instant | None = None
-    until: Instant | None = None
+    class ExecutionBulkFilter(_Filter): ...
+
+    class ErrorBulkFilter(_Filter): ...
+else:
+    JobBulkFilter = filter_model("JobBulkFilter", _Filter, jobs.FIELDS)
+    ExecutionBulkFilter = filter_model("ExecutionBulkFilter", _Filter, executions.FIELDS)
+    ErrorBulkFilter = filter_model("ErrorBulkFilter", _Filter, errors.FIELDS)
 
 
 _ONE_OF_THEM: list[Any] = [
-    {
-        "required": ["ids"],
-        "properties": {"ids": {"type": "array"}, "filter": {"type": "null"}, "after": {"type": "null"}},
-    },
+    {"required": ["ids"], "properties": {"ids": {"type": "array"}, "filter": {"type": "null"}}},
     {"required": ["filter"], "properties": {"filter": {"type": "object"}, "ids": {"type": "null"}}},
 ]
 
@@ -82,30 +67,21 @@ class _Chosen(Strict):
         return self
 
 
-class JobBulk(_Chosen):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"command": "pause", "filter": {"queue": "reports"}}], "oneOf": _ONE_OF_THEM}
-    )
+class JobBulk(Strict):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"command": "pause", "ids": ["crawl"]}]})
 
     command: Literal["pause", "resume", "cancel", "retry"]
-    ids: _Ids | None = None
-    filter: JobBulkFilter | None = None
-    after: _After = None
+    ids: _Ids
     note: Annotated[Reason | None, Field(description="Why; for pause and cancel.")] = None
 
 
-class ExecutionBulk(_Chosen):
+class ExecutionBulk(Strict):
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"command": "retry", "filter": {"job": "crawl", "status": ["failed"]}}],
-            "oneOf": _ONE_OF_THEM,
-        }
+        json_schema_extra={"examples": [{"command": "retry", "ids": ["0199c1f2-7d5e-7abc-8def-0123456789ab"]}]}
     )
 
     command: Literal["cancel", "retry"]
-    ids: _Ids | None = None
-    filter: ExecutionBulkFilter | None = None
-    after: _After = None
+    ids: _Ids
     note: Annotated[Reason | None, Field(description="Why; for cancel.")] = None
 
 
@@ -122,6 +98,99 @@ class BulkJson(JsonForm):
     matched: int
     done: int
     refused: int
-    more: Annotated[bool, Meta(description="The filter matches more than one request handles.")]
-    next: Annotated[str | None, Meta(description="Send it as `after` to continue.")]
     results: list[BulkItemJson]
+
+
+# --- bulk actions: objects with progress ----------------------------------------------------------------------
+
+Pace = Annotated[
+    Annotated[float, Field(ge=1 / 3600, le=100_000)] | Annotated[str, Field(max_length=20, pattern=r"^[0-9.]+/[smh]$")],
+    Field(description='Items per second at most, or text such as "60/m".', examples=["100/s"]),
+]
+_Params = Annotated[dict[str, Any], Field(description="New values of single parameters; the others stay.")]
+_Remove = Annotated[list[Short], Field(max_length=100, description="Parameters to take away.")]
+
+
+class _Start(_Chosen):
+    pace: Pace | None = None
+    note: Annotated[Reason | None, Field(description="Why; stored with the bulk action, and with what it cancels.")] = (
+        None
+    )
+    dry_run: Annotated[bool, Field(description="Only count what matches, with a sample.")] = False
+
+
+class ExecutionBulkStart(_Start):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"target": "executions", "action": "retry", "filter": {"job": "crawl", "status": ["failed"]}}],
+            "oneOf": _ONE_OF_THEM,
+        }
+    )
+
+    target: Literal["executions"]
+    action: Literal["retry", "cancel", "edit", "delete"]
+    ids: _Ids | None = None
+    filter: ExecutionBulkFilter | None = None
+    params: _Params | None = None
+    remove: _Remove | None = None
+    probe: Annotated[
+        int, Field(ge=0, le=100, description="Run so many first, and the rest only if all of them complete."), WHOLE
+    ] = 0
+
+
+class JobBulkStart(_Start):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"target": "jobs", "action": "pause", "filter": {"queue": "reports"}}],
+            "oneOf": _ONE_OF_THEM,
+        }
+    )
+
+    target: Literal["jobs"]
+    action: Literal["pause", "resume", "cancel", "retry", "delete"]
+    ids: _Ids | None = None
+    filter: JobBulkFilter | None = None
+
+
+class ErrorBulkStart(_Chosen):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"target": "errors", "action": "mute", "ids": ["5f0c1a2b3c4d"]}],
+            "oneOf": _ONE_OF_THEM,
+        }
+    )
+
+    target: Literal["errors"]
+    action: Literal["mute", "unmute"]
+    ids: _Ids | None = None
+    filter: ErrorBulkFilter | None = None
+    note: Annotated[Reason | None, Field(description="Why; stored with the mute.")] = None
+    dry_run: Annotated[bool, Field(description="Only say what would become of them.")] = False
+
+
+BulkStart = Annotated[ExecutionBulkStart | JobBulkStart | ErrorBulkStart, Field(discriminator="target")]
+
+
+class BulkAbort(Strict):
+    reason: Reason | None = None
+
+
+class BulkList(ShortList):
+    status: Literal["running", "probing", "aborting", "completed", "stopped", "aborted"] | None = None
+    limit: Limit = 20
+    sort: Literal["created_at", "-created_at"] = "-created_at"
+
+
+class BulkActionsJson(ShortListJson):
+    items: list[BulkActionJson]
+
+
+class BulkItemList(QueryFields):
+    status: Literal["planned", "done", "refused", "skipped"] | None = None
+    limit: Limit = 100
+    cursor: Annotated[Short | None, Field(description="`next_cursor` of the page before.")] = None
+
+
+class BulkItemsJson(JsonForm):
+    items: list[BulkActionItemJson]
+    next_cursor: str | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
@@ -11,6 +11,17 @@ from .fields import LocalTime, Params, Reason, Short, Strict
 
 class Empty(Strict):
     """Commands without fields take an empty object, or no body."""
+
+
+class RetryEdit(Strict):
+    """A retry takes the same parameters, with these changes."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"params": {"order_id": 4712}}]})
+
+    params: Annotated[dict[str, Any] | None, Field(description="New values of single parameters; the others stay.")] = (
+        None
+    )
+    remove: Annotated[list[Short] | None, Field(max_length=100, description="Parameters to take away.")] = None
 
 
 class Pause(Strict):

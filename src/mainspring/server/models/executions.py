@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta
 from pydantic import Field
 
-from ...core.queries.job_lists import COUNTED, total_of
+from ...core.filters.executions import FIELDS
+from ...core.queries.execution_lists import ExecutionPage
 from ...core.queries.queries import Queries
-from ...core.render.entities import PROGRESS, ExecutionJson, JsonForm, LogEntryJson, TenantRunJson, execution_json
+from ...core.render.entities import (
+    PROGRESS,
+    ExecutionJson,
+    Instant,
+    JsonForm,
+    LogEntryJson,
+    TenantRunJson,
+    execution_json,
+    instant_text,
+)
 from ...core.views.execution import executions_of
-from ...model.execution import ExecutionRow, State
-from .fields import MOST_OFFSET, PAGE, Cursor, Instant, Limit, Name, Offset, QueryFields, Short
-from .lists import PageJson, check_paging, check_range, page
+from ...model.execution import State
+from ..request import in_turns
+from .fields import MOST_OFFSET, PAGE, Cursor, Limit, Name, Offset, QueryFields
+from .filters import System, filter_model
+from .lists import PageJson, PlaceJson, check_paging, page
 
-_PAGING = {"limit", "offset", "cursor", "sort"}
+_PAGING = {"limit", "offset", "cursor", "sort", "system"}
 
+if TYPE_CHECKING:
 
-class ExecutionFilter(QueryFields):
-    status: Annotated[list[State] | None, Field(max_length=8)] = None
-    running: bool | None = None
-    trigger: Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"] | None = (
-        None
-    )
-    tenant: Short | None = None
-    trace_id: Short | None = None
-    parent_id: Short | None = None
-    since: Annotated[Instant | None, Field(description="Created at this time or later.")] = None
-    until: Annotated[Instant | None, Field(description="Created before this time.")] = None
+    class ExecutionFilterFields(QueryFields): ...
+else:
+    ExecutionFilterFields = filter_model("ExecutionFilterFields", QueryFields, FIELDS, without=frozenset({"job"}))
 
 
-class JobExecutionList(ExecutionFilter):
+class JobExecutionList(ExecutionFilterFields):
     sort: Annotated[
         Literal["-created_at", "created_at"],
         Field(description="Newest first, or oldest first."),
@@ -42,14 +47,29 @@ class JobExecutionList(ExecutionFilter):
 
 
 class ExecutionList(JobExecutionList):
-    job: Name | None = None
+    job: Annotated[Name | None, Field(description="The job, even if it was removed.")] = None
+    system: System = False
 
 
-class ExecutionPageJson(PageJson):
+class SearchedJson(PlaceJson):
+    total: Annotated[
+        int | Literal["10000+"] | None,
+        Meta(description='Exact up to 10000, then "10000+"; null where counting would take too long.'),
+    ]
+    complete: Annotated[
+        bool,
+        Meta(description="False: a filter without an index has looked at 10,000 executions; `next_cursor` goes on."),
+    ]
+    searched_until: Annotated[
+        Instant | None, Meta(description="Of an incomplete page: the time of the last execution it looked at.")
+    ]
+
+
+class ExecutionPageJson(SearchedJson):
     items: list[ExecutionJson]
 
 
-class JobExecutionPageJson(PageJson):
+class JobExecutionPageJson(SearchedJson):
     executions: list[ExecutionJson]
 
 
@@ -65,32 +85,29 @@ async def execution_page(
     """One page of executions. `lifetime` is the total of a list without filters, which also counts those that
     retention has deleted."""
     check_paging(wanted.offset, wanted.cursor)
-    filters = execution_filters(wanted) | ({} if job is None else {"job": job})
-    found = await _found(queries, wanted, filters)
-    if job is not None and await queries.number(found):
-        found = await _found(queries, wanted, filters)
-    if lifetime is None or set(filters) - {"job"}:
-        total = total_of(await queries.count_executions(COUNTED + 1, **filters))
+    given = wanted.model_dump(exclude_none=True, exclude=_PAGING) | ({} if job is None else {"job": job})
+    lists = queries.execution_lists
+    filter = await lists.filter(given, system=getattr(wanted, "system", False))
+
+    async def read() -> ExecutionPage:
+        oldest = wanted.sort == "created_at"
+        return await lists.page(
+            filter, limit=wanted.limit, offset=wanted.offset, cursor=wanted.cursor, oldest_first=oldest
+        )
+
+    found = await read()
+    if job is not None and await queries.number(found.rows):
+        found = await read()
+    if lifetime is None or set(given) - {"job"}:
+        total = await lists.total(filter, found, offset=wanted.offset, cursor=wanted.cursor)
     else:
         total = lifetime
-    more = found[-1].id if len(found) == wanted.limit else None
-    return page([execution_json(each) for each in executions_of(found)], total, wanted.limit, wanted.offset, more)
-
-
-async def _found(queries: Queries, wanted: JobExecutionList, filters: dict[str, Any]) -> list[ExecutionRow]:
-    options: dict[str, Any] = {**filters, "limit": wanted.limit, "offset": wanted.offset}
-    if wanted.sort == "created_at":
-        return await queries.oldest_executions(**options, after=wanted.cursor)
-    return await queries.executions(**options, before=wanted.cursor)
-
-
-def execution_filters(wanted: ExecutionFilter) -> dict[str, Any]:
-    """The filters of a request, as `Queries.executions` takes them."""
-    given = wanted.model_dump(exclude_none=True, exclude=_PAGING)
-    check_range(given.get("since"), given.get("until"))
-    if "status" in given:
-        given["status"] = [state.value for state in given["status"]]
-    return given
+    items = await in_turns(executions_of(found.rows), execution_json)
+    return {
+        **page(items, total, wanted.limit, wanted.offset, found.next),
+        "complete": found.complete,
+        "searched_until": instant_text(found.searched_until),
+    }
 
 
 class TenantList(QueryFields):

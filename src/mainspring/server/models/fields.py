@@ -66,8 +66,21 @@ def known_fields(route: object, location: Sequence[Any]) -> list[str]:
     models = list(_models_of(route, str(location[0]))) if location else []
     for part in location[1:-1]:
         inner = [each for model in models if part in model.model_fields for each in _inner(model, part)]
-        models = inner or models  # a place in a list, or the name of a choice, is no field
+        models = inner or _tagged(models, part) or models  # a place in a list, or the name of a choice, is no field
     return sorted({name for model in models for name in model.model_fields})
+
+
+def without_tag(route: object, location: Sequence[Any]) -> Sequence[Any]:
+    """The place in the request. Where a body may be one of several models, pydantic adds the tag of the one that it
+    was compared with: `("body", "jobs", "filter")`."""
+    tagged = len(location) > 1 and _tagged(list(_models_of(route, str(location[0]))), location[1])
+    return (location[0], *location[2:]) if tagged else location
+
+
+def _tagged(models: Sequence[type[BaseModel]], tag: Any) -> list[type[BaseModel]]:
+    return [
+        model for model in models if any(get_args(each.annotation) == (tag,) for each in model.model_fields.values())
+    ]
 
 
 def _models_of(route: object, place: str) -> Iterator[type[BaseModel]]:

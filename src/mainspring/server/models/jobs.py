@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from ...core.declaring import options
+from ...core.filters import jobs as filters
+from ...core.queries.job_lists import SORTS
 from ...model import windows
 from ...model.calendars.hours import Hours
-from ...model.execution import State
-from ...model.job import JobState
 from ...model.limits import Limit
 from ...model.policies import CatchUp, Retention, Retry
-from .fields import MOST_PER_PAGE, NO_NUL, PAGE, WHOLE, Duration, Name, Offset, Short, Strict
+from .fields import MOST_PER_PAGE, NO_NUL, PAGE, WHOLE, Duration, Name, Offset, QueryFields, Short, Strict
+from .filters import System, filter_model
 
 MOST_DAYS = 36_500
 
@@ -218,43 +219,24 @@ class OpenJobUpdate(JobUpdate):
     model_config = ConfigDict(extra="allow", json_schema_extra=_of_update)
 
 
-class JobList(Strict):
-    """Filters, sorting and paging of jobs. Query parameters are text, so numbers and switches are read from it."""
+if TYPE_CHECKING:
 
-    model_config = ConfigDict(strict=False)
+    class JobFilterFields(QueryFields): ...
+else:
+    JobFilterFields = filter_model("JobFilterFields", QueryFields, filters.FIELDS)
 
-    status: Annotated[list[JobState] | None, Field(max_length=7)] = None
-    handler: Short | None = None
-    queue: Short | None = None
-    origin: Literal["code", "api"] | None = None
-    last_status: State | None = None
-    paused: bool | None = None
-    orphaned: bool | None = None
-    search: Annotated[
-        str | None, Field(max_length=200, pattern=NO_NUL, description="Part of a name, handler or description.")
-    ] = None
-    q: Annotated[str | None, Field(max_length=200, pattern=NO_NUL, description="The same as `search`.")] = None
-    sort: Literal[
-        "name",
-        "-name",
-        "status",
-        "-status",
-        "handler",
-        "-handler",
-        "next_run_at",
-        "-next_run_at",
-        "last_run_at",
-        "-last_run_at",
-        "created_at",
-        "-created_at",
-        "updated_at",
-        "-updated_at",
-    ] = "name"
+
+class JobList(JobFilterFields):
+    """Filters, sorting and paging of jobs."""
+
+    q: Annotated[Short | None, Field(description="The same as `search`.")] = None
+    sort: Annotated[Literal[SORTS], Field(description="A `-` before the field reverses the order.")] = "name"  # type: ignore[valid-type]
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Offset = 0
     cursor: Annotated[
         str | None, Field(max_length=100, pattern=NO_NUL, description="`next_cursor` of the page before.")
     ] = None
+    system: System = False
 
 
 class JobRemoval(Strict):

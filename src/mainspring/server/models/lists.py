@@ -7,15 +7,16 @@ pages here. Each says by which fields it can be filtered and sorted; `q` looks f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 from pydantic import Field
 
+from ...core.filters.fields import past_instant
 from ...core.render.entities import JobJson, JsonForm
 from ...model.errors import InvalidValue
-from ...model.values.reading import instant
+from ...model.time.instants import to_datetime, to_micros
 from .fields import MOST_OFFSET, MOST_PER_PAGE, NO_NUL, Limit, QueryFields
 
 MOST_DAYS = 3_660
@@ -24,11 +25,14 @@ _PAGING = frozenset({"q", "sort", "limit", "offset", "cursor"})
 # --- long lists ---------------------------------------------------------------------------------------------------
 
 
-class PageJson(JsonForm):
-    total: Annotated[int | Literal["10000+"], Meta(description='Exact up to 10000, then "10000+".')]
+class PlaceJson(JsonForm):
     limit: int
     offset: int
     next_cursor: str | None
+
+
+class PageJson(PlaceJson):
+    total: Annotated[int | Literal["10000+"], Meta(description='Exact up to 10000, then "10000+".')]
 
 
 class JobPageJson(PageJson):
@@ -43,7 +47,7 @@ class SearchedPageJson(JsonForm):
     ]
 
 
-def page(items: Sequence[Any], total: int | str, limit: int, offset: int, cursor: str | None) -> dict[str, Any]:
+def page(items: Sequence[Any], total: int | str | None, limit: int, offset: int, cursor: str | None) -> dict[str, Any]:
     return {"items": list(items), "total": total, "limit": limit, "offset": offset, "next_cursor": cursor}
 
 
@@ -56,8 +60,9 @@ def check_paging(offset: int, cursor: str | None) -> None:
 
 def check_range(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
     """Check that a range of time begins before it ends and is not too long."""
-    begin = None if since is None else instant("since", since)
-    end = None if until is None else instant("until", until)
+    now = to_micros(datetime.now(UTC))
+    begin = None if since is None else to_datetime(past_instant("since", since, now))
+    end = None if until is None else to_datetime(past_instant("until", until, now))
     if begin is None or end is None:
         return begin, end
     if end <= begin:
@@ -99,7 +104,10 @@ def listed(items: Iterable[Mapping[str, Any]], wanted: ShortList) -> dict[str, A
     found = [item for item in items if part in _name(item) and _fits(item, filters)]
     sort = str(getattr(wanted, "sort", "name"))
     field, backwards = sort.removeprefix("-"), sort.startswith("-")
-    found.sort(key=lambda item: (item[field] is not None, item[field] or "", _name(item)), reverse=backwards)
+    found.sort(
+        key=lambda item: (item[field] is not None, "" if item[field] is None else item[field], _name(item)),
+        reverse=backwards,
+    )
     shown = found[wanted.offset : wanted.offset + wanted.limit]
     return {"items": shown, "total": len(found), "limit": wanted.limit, "offset": wanted.offset}
 

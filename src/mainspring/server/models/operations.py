@@ -7,9 +7,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...core.monitoring.missed_runs import MissedReason
-from ...core.render.entities import AuditJson, HandlerJson, LockJson, MissedRunsJson, WorkerJson
+from ...core.render.entities import AuditJson, ChangeJson, HandlerJson, JsonForm, LockJson, MissedRunsJson, WorkerJson
+from ...core.rules.activity import Span
 from .fields import NO_NUL, PAGE, Cursor, Instant, Limit, Name, Offset, QueryFields, Short
 from .lists import SearchedPageJson, ShortList, ShortListJson
+
+
+class ActivitySpan(QueryFields):
+    span: Annotated[
+        Span, Field(description="The last hour by minute, 24 hours by quarter of an hour, or 7 days by hour.")
+    ] = "24h"
 
 
 class WorkerList(ShortList):
@@ -27,6 +34,7 @@ class WorkersJson(ShortListJson):
 
 class HandlerList(ShortList):
     known_here: bool | None = None
+    paused: bool | None = None
     sort: Literal["name", "-name"] = "name"
 
 
@@ -54,7 +62,7 @@ class AuditList(QueryFields):
     action: Short | None = None
     request_id: Short | None = None
     sort: Annotated[Literal["-at", "at"], Field(description="Newest first, or oldest first.")] = "-at"
-    since: Annotated[Instant | None, Field(description="At this time or later.")] = None
+    since: Annotated[Instant | None, Field(description="At this time or later; `2h` is two hours ago.")] = None
     until: Annotated[Instant | None, Field(description="Before this time.")] = None
     limit: Limit = PAGE
     offset: Offset = 0
@@ -65,13 +73,27 @@ class AuditsJson(SearchedPageJson):
     items: list[AuditJson]
 
 
+class ChangeList(QueryFields):
+    job: Annotated[Name | None, Field(description="Changes to this job, and deploys.")] = None
+    since: Annotated[
+        Instant | None, Field(description="At this time or later; `2h` is two hours ago; 24h by default.")
+    ] = None
+    until: Annotated[Instant | None, Field(description="Before this time.")] = None
+    limit: Limit = PAGE
+
+
+class ChangesJson(JsonForm):
+    items: list[ChangeJson]
+    limit: int
+
+
 class MissedRunList(QueryFields):
     job: Name | None = None
     reason: Annotated[
         MissedReason | None,
         Field(description="No scheduler was running; or one was, and had not created the runs."),
     ] = None
-    since: Annotated[Instant | None, Field(description="First missed at this time or later.")] = None
+    since: Annotated[Instant | None, Field(description="First missed then or later; `2h` is two hours ago.")] = None
     until: Annotated[Instant | None, Field(description="First missed before this time.")] = None
     limit: Limit = PAGE
     offset: Offset = 0

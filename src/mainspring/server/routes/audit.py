@@ -1,4 +1,4 @@
-"""`/api/v1/audit`: who changed what, and when."""
+"""`/api/v1/audit`: who changed what, and when; `/api/v1/changes`: the same with deploys, for a person."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from ...core.queries.audit_lists import AuditFilter
-from ...core.render.entities import audit_json
+from ...core.queries.changes import DEFAULT_SINCE
+from ...core.render.entities import audit_json, change_json
 from ...core.views.records import audit_record
 from ...model.time.instants import to_micros
 from ..errors import respond
 from ..models.lists import check_paging, check_range
-from ..models.operations import AuditList, AuditsJson
+from ..models.operations import AuditList, AuditsJson, ChangeList, ChangesJson
 from ..request import Viewing, json
 from ..responses import answers
 
-router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+router = APIRouter(prefix="/api/v1", tags=["audit"])
 
 
-@router.get("", operation_id="list_audit", responses=answers({200: (AuditsJson, "One page of records.")}))
+@router.get("/audit", operation_id="list_audit", responses=answers({200: (AuditsJson, "One page of records.")}))
 async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Response:
     """Changes, newest first or oldest first; filters combine. A page looks at 10,000 records at most: what is rare may
     need several, some of them empty. Go on with `next_cursor` until there is none. Addresses that jobs ping are whole
@@ -41,3 +42,13 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
     items = [audit_json(audit_record(each), unmasked=call.administers) for each in found.records]
     paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.cursor}
     return respond(json({"items": items, **paging}))
+
+
+@router.get("/changes", operation_id="list_changes", responses=answers({200: (ChangesJson, "Newest first.")}))
+async def list_changes(call: Viewing, wanted: Annotated[ChangeList, Query()]) -> Response:
+    """What changed before it broke: deploys, processes that started and stopped, jobs that a deploy created or changed,
+    edits, pauses and other commands, newest first. Many jobs that a deploy changed at once are one change."""
+    begin, end = check_range(wanted.since, wanted.until)
+    found = await call.engine.changes.newest(begin or DEFAULT_SINCE, until=end, job=wanted.job, limit=wanted.limit)
+    items = [change_json(each, unmasked=call.administers) for each in found]
+    return respond(json({"items": items, "limit": wanted.limit}))

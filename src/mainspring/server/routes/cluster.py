@@ -39,12 +39,14 @@ async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) 
     """Code that this process knows, and code that running workers have."""
     registry = call.application.registry
     running = [worker for worker in await call.engine.queries.workers() if "worker" in worker.roles]
-    names = registry.names | {name for worker in running for name in worker.handlers}
+    paused = {view.name for view in await call.engine.queues.handlers() if view.paused}
+    names = registry.names | {name for worker in running for name in worker.handlers} | paused
     items = [
         handler_json(
             name,
             registry.get(name) if name in registry.names else None,
             [worker.id for worker in running if name in worker.handlers],
+            paused=name in paused,
         )
         for name in names
     ]

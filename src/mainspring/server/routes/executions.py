@@ -7,18 +7,18 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query
-from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
 from ...core.commands.idempotency import Answer
 from ...core.queries.queries import EXECUTION_ID
 from ...core.render.entities import ExecutionJson, StartedJson, execution_json, log_json, tenant_json
+from ...core.rules.edited_params import NO_EDIT, read_edit
 from ...core.views.execution import Execution, row_of
 from ...core.views.records import log_entries
-from ...model.errors import ExecutionNotFound
+from ...model.errors import ExecutionNotFound, InvalidValue
 from ..access import Role, guard_of
 from ..errors import respond
-from ..models.commands import Cancel, Empty
+from ..models.commands import Cancel, RetryEdit
 from ..models.executions import (
     ExecutionList,
     ExecutionPageJson,
@@ -116,20 +116,25 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
 async def retry_execution(
     call: Posting,
     id: ExecutionId,
-    body: Empty | None = None,
+    body: RetryEdit | None = None,
     wait: Wait = None,
     only: Annotated[
         Literal["failed"] | None, Query(description="Of a parent: a new one, for the tenants that did not complete.")
     ] = None,
 ) -> Response:
-    """Run what failed again, as a new execution with the same parameters, window and tenant. With `wait`, a run that
-    ends without completing is a 500."""
+    """Run what failed again, as a new execution with the same parameters, window and tenant; `params` and `remove`
+    change single parameters. With `wait`, a run that ends without completing is a 500."""
     patience = seconds(wait)
+    edit = NO_EDIT if body is None else read_edit(body.params, body.remove)
+    if edit and only is not None:
+        raise InvalidValue("params", sorted({*edit.params, *edit.remove}), "nothing together with only=failed")
 
     async def work(execution_id: str | None) -> Answer:
         view = await call.steerable((await _found(call, id)).job)
-        retry = call.steering.retry_execution if only is None else call.engine.tenants.retry_failed
-        made = await retry(id, by=call.by, as_id=execution_id)
+        if only is None:
+            made = await call.steering.retry_execution(id, by=call.by, as_id=execution_id, edit=edit)
+        else:
+            made = await call.engine.tenants.retry_failed(id, by=call.by, as_id=execution_id)
         return await started(call, view, made, patience)
 
     return await call.once(work)
@@ -192,9 +197,8 @@ async def stream_execution(
     with is revoked or expires."""
     execution = await _found(call, id)
     streams: Streams = call.request.app.state.streams
-    if streams.full:
-        raise HTTPException(503, "too many streams are open; try again later", {"Retry-After": "5"})
+    who = call.stream_holder()
     after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
     admission = Admission(lambda: guard_of(call.request).still_admits(call.request, Role.VIEWER))
-    events: AsyncIterator[bytes] = streams.follow(call.engine.queries, execution, min(after, 2**53), admission)
+    events: AsyncIterator[bytes] = streams.follow(call.engine.queries, execution, min(after, 2**53), admission, who)
     return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

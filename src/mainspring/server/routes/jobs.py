@@ -11,44 +11,39 @@ from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...core.declaring.job_specs import name_in_requests, options_of
-from ...core.queries.job_lists import JobFilter
+from ...core.filters.jobs import job_filter
 from ...core.render.entities import CreatedJobJson, JobJson, JobStatsJson, WhyJson, job_stats_json, why_json
 from ...model.errors import HandlerNotFound, InvalidValue
 from ..errors import respond
 from ..models.executions import JobExecutionList, JobExecutionPageJson, job_execution_page
 from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate, OpenJobUpdate
 from ..models.lists import JobPageJson, check_paging, page
-from ..request import Changing, Posting, Viewing, etag, json
+from ..request import Changing, Posting, Viewing, etag, in_turns, json
 from ..responses import answers
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 
 JobId = Annotated[str, Path(description="The job's name.", max_length=100, examples=["crawl-news"])]
 
+_PAGING = {"q", "sort", "limit", "offset", "cursor", "system"}
 _CREATED = answers({201: (CreatedJobJson, "The job, and the execution of one that runs at once.")}, 409, 422)
-
-
-def job_filter(wanted: JobList) -> JobFilter:
-    return JobFilter(
-        status=None if wanted.status is None else tuple(state.value for state in wanted.status),
-        handler=wanted.handler,
-        queue=wanted.queue,
-        origin=wanted.origin,
-        last_status=None if wanted.last_status is None else wanted.last_status.value,
-        paused=wanted.paused,
-        orphaned=wanted.orphaned,
-        search=wanted.q if wanted.search is None else wanted.search,
-    )
 
 
 @router.get("", operation_id="list_jobs", responses=answers({200: (JobPageJson, "One page of jobs.")}))
 async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Response:
     """Jobs by name, or sorted by another field; filters combine. Go on with `next_cursor`, or with `offset`."""
     check_paging(wanted.offset, wanted.cursor)
+    given = wanted.model_dump(exclude_none=True, exclude=_PAGING)
+    if wanted.q is not None:
+        given.setdefault("search", wanted.q)
     found = await call.engine.job_lists.page(
-        job_filter(wanted), sort=wanted.sort, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor
+        job_filter(given, system=wanted.system),
+        sort=wanted.sort,
+        limit=wanted.limit,
+        offset=wanted.offset,
+        after=wanted.cursor,
     )
-    shapes = [call.rendered(view) for view in found.jobs]
+    shapes = await in_turns(found.jobs, call.rendered)
     return respond(json(page(shapes, found.total, wanted.limit, wanted.offset, found.after)))
 
 
@@ -145,7 +140,7 @@ def given(body: JobFields) -> dict[str, Any]:
 
 @router.get("/{id}", operation_id="get_job", responses=answers({200: (JobJson, "The job.")}, 404))
 async def get_job(call: Viewing, id: JobId) -> Response:
-    view = await call.engine.queries.job(id)
+    view = await call.engine.queries.shown(id)
     return respond(json(call.rendered(view), headers=etag(view)))
 
 

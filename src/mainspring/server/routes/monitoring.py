@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus, `/api/v1/scheduler/metrics`, and `/api/v1/missed-runs`."""
+"""`/metrics` for Prometheus, `/api/v1/scheduler/metrics`, `/problems`, `/activity` and `/missed-runs`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from fastapi.responses import PlainTextResponse
 from starlette.responses import Response
 
 from ...core.monitoring.missed_runs import missed_filter
+from ...core.render.activity import ActivityJson, activity_json
 from ...core.render.entities import TotalsJson, missed_json, totals_json
+from ...core.render.problems import ProblemsJson, problems_json
 from ..errors import respond
 from ..models.lists import check_paging, check_range
-from ..models.operations import MissedRunList, MissedRunPageJson
+from ..models.operations import ActivitySpan, MissedRunList, MissedRunPageJson
 from ..request import Viewing, json
 from ..responses import answers
 
@@ -46,6 +48,30 @@ async def get_scheduler_metrics(call: Viewing) -> Response:
 
 
 @router.get(
+    "/api/v1/problems",
+    operation_id="list_problems",
+    tags=["problems"],
+    responses=answers({200: (ProblemsJson, "What needs attention, the most urgent first.")}),
+)
+async def list_problems(call: Viewing) -> Response:
+    """New errors, late jobs, queues that back up, stuck runs, silent workers and the like: at most 50, a few seconds
+    old at most. Wake-ups, clock, disk and failing loops are those of the process that answers."""
+    return respond(json(problems_json(await call.engine.problems.all(), names=call.operates)))
+
+
+@router.get(
+    "/api/v1/activity",
+    operation_id="get_activity",
+    tags=["scheduler"],
+    responses=answers({200: (ActivityJson, "Endings and lateness over time.")}),
+)
+async def get_activity(call: Viewing, wanted: Annotated[ActivitySpan, Query()]) -> Response:
+    """How many executions ended in which way, and how late scheduled runs began. Numbers come up to fifteen seconds
+    late; a process that crashes loses those of its last ten seconds. Mainspring's own jobs are not counted."""
+    return respond(json(activity_json(await call.engine.activity.series(wanted.span))))
+
+
+@router.get(
     "/api/v1/missed-runs",
     operation_id="list_missed_runs",
     tags=["missed runs"],
@@ -56,8 +82,7 @@ async def list_missed_runs(call: Viewing, wanted: Annotated[MissedRunList, Query
     combine. A page reads 10,000 entries at most: rare matches may need several pages, some of them empty. Go on with
     `next_cursor` until there is none."""
     check_paging(wanted.offset, wanted.cursor)
-    check_range(wanted.since, wanted.until)
-    filters = missed_filter(wanted.job, wanted.reason, wanted.since, wanted.until)
+    filters = missed_filter(wanted.job, wanted.reason, *check_range(wanted.since, wanted.until))
     found = await call.engine.watch.ledger.page(filters, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor)
     paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.after}
     return respond(json({"items": [missed_json(each) for each in found.items], **paging}))

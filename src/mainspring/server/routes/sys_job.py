@@ -9,12 +9,13 @@ from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
+from ...core.filters.jobs import JobFilter
 from ...core.render.entities import StartedJson, SysJobJson, sys_job_json
 from ..access import sys_access
 from ..errors import respond
 from ..models.commands import Empty
 from ..models.lists import SysJobList
-from ..request import Posting, TraceParent, Viewing, json, started
+from ..request import Posting, TraceParent, Viewing, in_turns, json, started
 from ..responses import answers
 from .jobs import JobId
 
@@ -26,11 +27,11 @@ async def list_jobs(call: Viewing, wanted: Annotated[SysJobList, Query()]) -> Re
     """Every job with its schedule, next run, last run and totals, by id. With `limit` only so many: the next ones come
     after the last id of these, given as `cursor`."""
     if wanted.limit is not None:
-        found = await call.engine.job_lists.page(limit=wanted.limit, after=wanted.cursor)
-        return respond(json([sys_job_json(view) for view in found.jobs]))
+        found = await call.engine.job_lists.page(JobFilter(system=True), limit=wanted.limit, after=wanted.cursor)
+        return respond(json(await in_turns(found.jobs, sys_job_json)))
     pages = call.engine.queries.walk(wanted.cursor or "")
     # Encode page by page: encoding a hundred thousand jobs at once would block the event loop.
-    texts = [msgspec.json.encode([sys_job_json(view) for view in page]).decode()[1:-1] async for page in pages]
+    texts = [msgspec.json.encode(await in_turns(page, sys_job_json)).decode()[1:-1] async for page in pages]
     return respond(Answer(200, f"[{','.join(texts)}]"))
 
 

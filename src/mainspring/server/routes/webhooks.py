@@ -147,7 +147,7 @@ async def list_deliveries(call: Viewing, id: WebhookId, wanted: Annotated[Delive
     """What was and will be sent to it, newest first. A delivery is an execution of the job `mainspring.webhooks`, whose
     tenant is the endpoint: retry or cancel it as any other."""
     await call.engine.webhooks.get(id)
-    executions = JobExecutionList(tenant=id, **wanted.model_dump(exclude_unset=True))
+    executions = JobExecutionList.model_validate({"tenant": id, **wanted.model_dump(mode="json", exclude_unset=True)})
     return respond(json(await execution_page(call.engine.queries, executions, SYSTEM_JOB)))
 
 

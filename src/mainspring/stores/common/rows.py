@@ -6,6 +6,7 @@ turns) are decided here, once, so that all stores agree on every field.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any, TypeAlias, TypeVar
@@ -15,7 +16,17 @@ from msgspec.structs import replace
 
 from ...model.execution import AttemptRecord, ExecutionRow, State, lane, next_token
 from ...model.job import Job, JobStats, LiveCounts
-from ...model.store.messages import Change, ClaimRequest, HeldKey, JobSnapshot, KeyKind, NewestLive
+from ...model.store.messages import (
+    Added,
+    Audit,
+    Change,
+    ClaimRequest,
+    HeldKey,
+    JobSnapshot,
+    KeyKind,
+    NewestLive,
+    TenantCounts,
+)
 from ...model.time.instants import Micros, seconds_to_micros
 
 T = TypeVar("T")
@@ -25,6 +36,7 @@ _encode = msgspec.json.Encoder().encode
 BLOCKED_DEFER = 5.0  # seconds a staged row waits when its running key is held
 WAITERS_AT_ONCE = 20  # deferred rows that a freed key looks at, for the first of each lane
 LOG_LINES_KEPT = 1_000  # per execution; the oldest go first
+NO_LIMITS = "[]"  # what `Change.limits` says of a row that has none any more
 
 Candidate: TypeAlias = tuple[int, T]
 """One ready row as a lane lists it: (-priority, id), so that plain sorting gives the order of claiming."""
@@ -72,7 +84,8 @@ def lease_over(row: ExecutionRow, now: Micros) -> bool:
 
 def settled(row: ExecutionRow, change: Change, now: Micros) -> ExecutionRow:
     """The row after the change, without owner, lease and parking. Keys, token and a cancel request stay; results,
-    counters and metadata stay unless the change replaces them; reason and error are those of the change.
+    counters, metadata and limits stay unless the change replaces them; labels are added; reason and error are those of
+    the change.
 
     A pending row is due after the delay and loses claim and progress; a final row has ended.
     """
@@ -100,7 +113,20 @@ def settled(row: ExecutionRow, change: Change, now: Micros) -> ExecutionRow:
         claimed=None if pending else row.claimed,
         progress_json=None if pending else row.progress_json,
         parked=None,
+        limits=changed_limits(row, change) if pending else row.limits,
+        labels=joined_labels(row.labels, change.labels) if change.labels else row.labels,
     )
+
+
+def changed_limits(row: ExecutionRow, change: Change) -> str | None:
+    if change.limits is None:
+        return row.limits
+    return None if change.limits == NO_LIMITS else change.limits
+
+
+def joined_labels(labels: Iterable[str], more: Iterable[str] = ()) -> tuple[str, ...]:
+    """Labels are a set, shown sorted."""
+    return tuple(sorted({*labels, *more}))
 
 
 def _with_attempt(attempts: str, attempt: AttemptRecord | None) -> str:
@@ -289,3 +315,15 @@ def snapshots(
         JobSnapshot(job, stats.get(job.id, JobStats(job_id=job.id)), live.get(job.id, LiveCounts()), newest.get(job.id))
         for job in jobs
     ]
+
+
+def busiest(pending: Mapping[str, int], running: Mapping[str, int], limit: int) -> list[TenantCounts]:
+    """The tenants with the most live executions, from counts by tenant; see `Store.tenant_counts`."""
+    live = {tenant: count for tenant, count in merge_counts(pending, running).items() if count}
+    first = heapq.nsmallest(limit, live, key=lambda tenant: (-live[tenant], tenant))
+    return [TenantCounts(tenant=name, pending=pending.get(name, 0), running=running.get(name, 0)) for name in first]
+
+
+def recorded(audits: Sequence[Audit], added: Sequence[Added]) -> list[Audit]:
+    """The audit records of those executions that were recorded; `audits` is empty or has one for each."""
+    return [audit for audit, each in zip(audits, added, strict=True) if each.recorded] if audits else []

@@ -12,29 +12,48 @@ from ...core.ports import Clock
 from ...model.execution import ExecutionRow, State
 from ...model.job import LiveCounts
 from ...model.store.copy_records import ExecutionRecord
+from ...model.store.entries import EntryWrite, failure_entry
 from ...model.store.messages import (
     Added,
+    Audit,
     CancelRequest,
     Change,
     ExecutionQuery,
+    ExecutionsFound,
     HeartbeatRequest,
     HeldKey,
     KeyKind,
+    LaneCounts,
     LogLine,
     ProgressReport,
     PruneRule,
+    RunSummary,
+    TenantCounts,
 )
 from ...model.time.instants import Micros, seconds_to_micros
-from ..common.rows import change_delta, ended_delta, fits, in_slot, lease_over, overlap_choices, settled, skipped_record
+from ...model.values.reading import SYSTEM_PREFIX
+from ..common.ids import id_range
+from ..common.rows import (
+    busiest,
+    change_delta,
+    ended_delta,
+    fits,
+    in_slot,
+    joined_labels,
+    lease_over,
+    overlap_choices,
+    settled,
+    skipped_record,
+)
 from .history import History, IdIndex, LogBook
 from .live import LiveTable
-from .small_tables import AuditTable
+from .small_tables import AuditTable, EntryTable
 from .statistics import Statistics
 
 
 class ExecutionTable:
-    def __init__(self, clock: Clock, statistics: Statistics, audits: AuditTable) -> None:
-        self._clock, self._statistics, self._audits = clock, statistics, audits
+    def __init__(self, clock: Clock, statistics: Statistics, audits: AuditTable, entries: EntryTable) -> None:
+        self._clock, self._statistics, self._audits, self._entries = clock, statistics, audits, entries
         self.live = LiveTable()
         self.history = History()
         self._logs = LogBook()
@@ -74,7 +93,8 @@ class ExecutionTable:
 
     def _new(self, execution: ExecutionRow) -> ExecutionRow:
         self._ids.add(execution)
-        return replace(execution, number=self._statistics.next_number(execution), parked=None)
+        number, labels = self._statistics.next_number(execution), joined_labels(execution.labels)
+        return replace(execution, number=number, labels=labels, parked=None)
 
     # --- changing -----------------------------------------------------------------------------------------------
 
@@ -84,6 +104,8 @@ class ExecutionTable:
             return False
         after = settled(row, change, now)
         self._audits.add(change.audit)
+        if (note := failure_entry(change)) is not None:
+            self._entries.write_entries([EntryWrite(entry=note)])
         self._statistics.add(change_delta(after, change))
         self.live.limits.changed(row, ran=row.state is State.RUNNING)
         if change.to.final:
@@ -117,7 +139,8 @@ class ExecutionTable:
             return False
         progress = row.progress_json if report.progress_json is None else report.progress_json
         counters = row.counters_json if report.counters_json is None else report.counters_json
-        self.live.put(replace(row, progress_json=progress, counters_json=counters))
+        labels = joined_labels(row.labels, report.labels)
+        self.live.put(replace(row, progress_json=progress, counters_json=counters, labels=labels))
         self._logs.append(report.id, report.logs)
         return True
 
@@ -147,15 +170,58 @@ class ExecutionTable:
     def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
         return list(islice(self._matching(query), query.offset, query.offset + query.limit))
 
-    def count(self, query: ExecutionQuery, cap: int) -> int:
-        return sum(1 for _ in islice(self._matching(query), cap))
+    def search(self, query: ExecutionQuery, budget: int) -> ExecutionsFound:
+        wanted = query.offset + query.limit
+        candidates, now = self._candidates(query), self._clock.now()
+        found: list[ExecutionRow] = []
+        searched_to = None
+        for row in islice(candidates, budget):
+            searched_to = row.id
+            found += [row] if passes(query, row, now) else []
+            if len(found) == wanted:
+                break
+        remain = len(found) < wanted and next(candidates, None) is not None
+        return ExecutionsFound(found[query.offset : wanted], searched_to if remain else None)
+
+    def count(self, query: ExecutionQuery, cap: int, budget: int | None = None) -> int:
+        candidates, now = self._candidates(query), self._clock.now()
+        matching = (row for row in islice(candidates, budget if query.checks_rows else None) if passes(query, row, now))
+        return sum(1 for _ in islice(matching, cap))
+
+    def lane_counts(self) -> list[LaneCounts]:
+        return self.live.counts(self._clock.now())
+
+    def tenant_counts(self, limit: int) -> list[TenantCounts]:
+        counted = Counter((row.tenant, row.state) for row in self.live if row.tenant is not None)
+        pending = {tenant: count for (tenant, state), count in counted.items() if state is State.PENDING}
+        running = {tenant: count for (tenant, state), count in counted.items() if state is State.RUNNING}
+        return busiest(pending, running, limit)
+
+    def newest_runs(
+        self, job_ids: Sequence[str], limit: int, since: Micros | None = None
+    ) -> dict[str, list[RunSummary]]:
+        lowest, _ = id_range(since, None)
+        found: dict[str, list[RunSummary]] = {id: [] for id in job_ids}
+        for row in self._rows(self._ids.between(None, None, backwards=True)):
+            if lowest is not None and row.id < lowest:
+                break
+            runs = found.get(row.job_id)
+            child = row.parent_id is not None and row.tenant is not None
+            if runs is not None and len(runs) < limit and not child and (since is None or row.created >= since):
+                runs.append(_run(row))
+        return {id: runs for id, runs in found.items() if runs}
 
     def logs(self, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
         return self._logs.after(id, after)
 
     def _matching(self, query: ExecutionQuery) -> Iterator[ExecutionRow]:
+        now = self._clock.now()
+        return (row for row in self._candidates(query) if passes(query, row, now))
+
+    def _candidates(self, query: ExecutionQuery) -> Iterator[ExecutionRow]:
+        """In the order of the list. A database takes these along an index."""
         ids = self._ids.between(query.after, query.before, backwards=not query.oldest_first)
-        return (row for row in self._rows(ids) if matches(query, row))
+        return (row for row in self._rows(ids) if is_candidate(query, row))
 
     def children(self, parent_id: str) -> dict[State, int]:
         return dict(Counter(row.state for row in self._rows(self._ids.children(parent_id))))
@@ -219,6 +285,17 @@ class ExecutionTable:
         self.forget(ids)
         return len(ids)
 
+    def delete_executions(self, ids: Sequence[str], audits: Sequence[Audit]) -> list[bool]:
+        return [self._delete(id, audit) for id, audit in zip(ids, audits, strict=True)]
+
+    def _delete(self, id: str, audit: Audit) -> bool:
+        row = self.history.get(id)
+        if row is None or row.todo:
+            return False
+        self.forget([id])
+        self._audits.add(audit)
+        return True
+
     def forget(self, ids: Iterable[str]) -> None:
         """Delete finished rows and their log lines."""
         for id in ids:
@@ -226,8 +303,12 @@ class ExecutionTable:
             self._logs.remove(id)
 
 
-def matches(query: ExecutionQuery, row: ExecutionRow) -> bool:
-    """All filters except cursor and paging."""
+def _run(row: ExecutionRow) -> RunSummary:
+    return RunSummary(row.id, row.state, row.trigger, row.created, row.due, row.started, row.finished, row.reason)
+
+
+def is_candidate(query: ExecutionQuery, row: ExecutionRow) -> bool:
+    """All filters for which databases have indexes, except cursor and paging."""
     wanted = (
         (query.job, row.job),
         (query.job_id, row.job_id),
@@ -241,4 +322,30 @@ def matches(query: ExecutionQuery, row: ExecutionRow) -> bool:
         and (query.states is None or row.state in query.states)
         and (query.created_from is None or row.created >= query.created_from)
         and (query.created_to is None or row.created < query.created_to)
+        and all(label in row.labels for label in query.labels)
     )
+
+
+def passes(query: ExecutionQuery, row: ExecutionRow, now: Micros) -> bool:
+    """The filters that are checked on each candidate."""
+    if not query.checks_rows:
+        return True
+    wanted = ((query.handler, row.handler), (query.queue, row.queue), (query.reason, row.reason))
+    return (
+        all(value is None or value == actual for value, actual in wanted)
+        and (query.error_text is None or query.error_text in (row.error or "").lower())
+        and (query.workers is None or _worker(row) in query.workers)
+        and (query.longer_than is None or _duration(row, now) > query.longer_than)
+        and not (query.without_system and row.job.startswith(SYSTEM_PREFIX))
+    )
+
+
+def _worker(row: ExecutionRow) -> str | None:
+    if row.owner is not None or not row.attempted:
+        return row.owner
+    return row.attempts[-1].worker
+
+
+def _duration(row: ExecutionRow, now: Micros) -> Micros:
+    ended = now if row.state is State.RUNNING else row.finished
+    return -1 if row.started is None or ended is None else ended - row.started

@@ -9,6 +9,7 @@ from ...model.execution import State
 from ...model.job import Job, JobStats, LiveCounts
 from ...model.store.messages import JobFacts, JobOrder, JobQuery, JobsFound
 from ...model.time.instants import Micros
+from ...model.values.reading import SYSTEM_PREFIX
 
 NO_LIVE = LiveCounts()
 SortValue: TypeAlias = str | Micros | None
@@ -40,10 +41,18 @@ def _matches(query: JobQuery, job: Job) -> bool:
         query.handler in (None, job.spec.handler)
         and query.queue in (None, job.spec.queue)
         and query.origin in (None, job.origin)
+        and all(label in job.labels for label in query.labels)
+        and (query.due_before is None or _due_before(query.due_before, job))
         and (query.search is None or _found(query.search, job))
+        and (query.name_part is None or query.name_part in job.name.lower())
         and (query.without is None or job.name not in query.without)
+        and not (query.without_system and job.name.startswith(SYSTEM_PREFIX))
         and (query.code_in is None or job.origin != "code" or job.name in query.code_in)
     )
+
+
+def _due_before(limit: Micros, job: Job) -> bool:
+    return job.paused is None and job.due is not None and job.due < limit
 
 
 def _found(text: str, job: Job) -> bool:

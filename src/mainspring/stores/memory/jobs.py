@@ -36,6 +36,9 @@ class JobTable:
     def jobs_after(self, name: str, limit: int) -> list[Job]:
         return self.jobs(sorted(each for each in self._rows if each > name)[:limit])
 
+    def job_queues(self) -> list[str]:
+        return sorted({job.spec.queue for job in self._rows.values() if job.readable})
+
     def count_jobs(self, cap: int) -> int:
         return min(cap, len(self._rows))
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ...model.execution import ExecutionRow, State, lane
 from ...model.limits import Limit
-from ...model.store.messages import Blocked, ClaimRequest, HeldKey, KeyKind
+from ...model.store.messages import Blocked, ClaimRequest, HeldKey, KeyKind, LaneCounts
 from ...model.time.instants import Micros, seconds_to_micros
 from ..common.limits import next_tag
 from ..common.rows import WAITERS_AT_ONCE, claimed, deferred, freed_keys, held_key, picked
@@ -104,6 +104,13 @@ class LiveTable:
             del self._unique[row.unique_key]
         if row.overlap_key is not None:
             del self._overlap[row.overlap_key]
+
+    def counts(self, now: Micros) -> list[LaneCounts]:
+        lanes: dict[tuple[str, str], list[ExecutionRow]] = {}
+        for row in self._rows.values():
+            if row.state is not State.WAITING:
+                lanes.setdefault((row.queue, row.handler), []).append(row)
+        return [_counts(*key, rows, now) for key, rows in sorted(lanes.items())]
 
     def running(self) -> list[ExecutionRow]:
         return [row for row in self._rows.values() if row.state is State.RUNNING]
@@ -247,6 +254,7 @@ class LiveTable:
     def _lanes(self, request: ClaimRequest, alone: bool) -> Iterable[tuple[Lane, SortedQueue[QueuePlace]]]:
         for key, ready in self._ready.items():
             wanted = request.queues is None or key.queue in request.queues
+            wanted = wanted and key.queue not in request.without_queues
             if wanted and key.alone == alone and key.handler in request.handlers:
                 yield key, ready
 
@@ -257,6 +265,23 @@ class LiveTable:
             self._shares.leave(row)
         if not self._ready[key]:
             del self._ready[key]
+
+
+def _counts(queue: str, handler: str, rows: Sequence[ExecutionRow], now: Micros) -> LaneCounts:
+    pending = [row for row in rows if row.state is State.PENDING]
+    open_dues = [row.due for row in pending if row.parked is None]
+    ready = [due for due in open_dues if due <= now]
+    planned = [due for due in open_dues if due > now]
+    return LaneCounts(
+        queue=queue,
+        handler=handler,
+        ready=len(ready),
+        planned=len(planned),
+        parked=len(pending) - len(open_dues),
+        running=len(rows) - len(pending),
+        oldest=min(ready, default=None),
+        next_due=min(planned, default=None),
+    )
 
 
 def _lane(row: ExecutionRow) -> Lane:

@@ -23,10 +23,11 @@ from ...model.store.messages import (
     JobWrite,
     JobWritten,
     NewestLive,
+    StorageSize,
 )
 from ...model.time.instants import Micros
 from ..common.listeners import Listeners
-from ..common.rows import snapshots
+from ..common.rows import recorded, snapshots
 from .copying import Copying
 from .executions import ExecutionTable
 from .job_lists import find_jobs
@@ -59,9 +60,9 @@ class MemoryStore:
         self._listeners = Listeners()
         self._audits = AuditTable()
         self._statistics = Statistics()
-        self._executions = ExecutionTable(clock, self._statistics, self._audits)
-        self._jobs = JobTable(clock, self._statistics)
         self._entries = EntryTable(self._audits)
+        self._executions = ExecutionTable(clock, self._statistics, self._audits, self._entries)
+        self._jobs = JobTable(clock, self._statistics)
         self._locks = LockTable(clock, self._audits)
         self._workers = WorkerTable(clock)
         self._copying = Copying(self._jobs, self._executions, self._statistics, self._audits, self._entries)
@@ -77,6 +78,9 @@ class MemoryStore:
     async def now(self) -> Micros:
         return self._clock.now()
 
+    async def storage_size(self) -> StorageSize:
+        return StorageSize(kind="memory")
+
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
         return self._listeners.add(callback)
 
@@ -84,6 +88,7 @@ class MemoryStore:
 
     jobs = _of(lambda store: store._jobs.jobs)
     jobs_after = _of(lambda store: store._jobs.jobs_after)
+    job_queues = _of(lambda store: store._jobs.job_queues)
     count_jobs = _of(lambda store: store._jobs.count_jobs)
     due_jobs = _of(lambda store: store._jobs.due_jobs)
     swept = _of(lambda store: store._jobs.swept)
@@ -143,14 +148,17 @@ class MemoryStore:
     held_keys = _of(lambda store: store._executions.held_keys)
     execution = _of(lambda store: store._executions.execution)
     find = _of(lambda store: store._executions.find)
+    search = _of(lambda store: store._executions.search)
+    lane_counts = _of(lambda store: store._executions.lane_counts)
+    tenant_counts = _of(lambda store: store._executions.tenant_counts)
+    newest_runs = _of(lambda store: store._executions.newest_runs)
     count = _of(lambda store: store._executions.count)
     logs = _of(lambda store: store._executions.logs)
 
     async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
         with self.lock:
             added = self._add(executions)
-            if any(item.outcome in ("added", "skipped") for item in added):
-                self._audits.add(*audit)
+            self._audits.add(*recorded(audit, added))
             return added
 
     def _add(self, executions: Sequence[ExecutionRow]) -> list[Added]:
@@ -196,6 +204,7 @@ class MemoryStore:
 
     fold = _of(lambda store: store._statistics.fold)
     prune = _of(lambda store: store._executions.prune)
+    delete_executions = _of(lambda store: store._executions.delete_executions)
     workers = _of(lambda store: store._workers.workers)
     remove_worker = _of(lambda store: store._workers.remove_worker)
     audits = _of(lambda store: store._audits.audits)

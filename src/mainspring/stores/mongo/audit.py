@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...model.store.messages import Audit
+from . import failure_notes
 from .connection.collection import Collection
 from .connection.database import Database, StorePart
 from .connection.errors import repeated
-from .documents import audit_of
+from .documents import audit_of, logs_after
 
 _MOVED_AT_ONCE = 500
 
@@ -50,5 +51,23 @@ async def move(db: Database, collection: Collection, found: Sequence[dict[str, A
     records = [record for doc in found for record in doc["audits"]]
     await db.audits.insert_missing(records)
     ids, moved = [doc["_id"] for doc in found], [record["_id"] for record in records]
+    if collection is db.executions:
+        await _delete_hidden(db, ids, moved)
     await collection.update_many({"_id": {"$in": ids}}, {"$pull": {"audits": {"_id": {"$in": moved}}}})
     await collection.update_many({"_id": {"$in": ids}, "audits": {"$size": 0}}, {"$unset": {"audits": 1}})
+
+
+async def _delete_hidden(db: Database, ids: Sequence[str], moved: Sequence[str]) -> None:
+    """Delete those of these rows that were deleted together with such a record: they are hidden, and carry it until it
+    is moved, so that no crash leaves them behind. Rows that the statistics do not include yet are left to `fold`."""
+    hidden = {"_id": {"$in": list(ids)}, "hidden": True, "live": False, "delta": {"$ne": True}}
+    found = await db.executions.find(hidden, {"notes": 1})
+    if not found:
+        return
+    for doc in found:
+        await db.logs.delete_many({"_id": logs_after(doc["_id"], 0)})
+    if noted := [doc for doc in found if "notes" in doc]:
+        await failure_notes.move(db, noted)
+    gone = {**hidden, "_id": {"$in": [doc["_id"] for doc in found]}}
+    others = {"audits": {"$not": {"$elemMatch": {"_id": {"$nin": list(moved)}}}}}
+    await repeated(lambda: db.executions.delete_many({**gone, **others}))

@@ -10,7 +10,7 @@ from ...model.job import Job, JobStats
 from ...model.store.copy_records import ExecutionRecord, Incarnation, Record, RecordKind
 from ...model.store.entries import Entry
 from ...model.store.messages import Audit
-from . import entries
+from . import entries, failure_notes
 from .audit import move_all
 from .connection.database import Database
 from .connection.errors import Refused
@@ -24,8 +24,9 @@ from .documents import (
     log_document,
     stats_document,
 )
+from .executions.conditions import VISIBLE
 from .executions.incarnations import register
-from .executions.lists import VISIBLE, logs_of
+from .executions.lists import logs_of
 from .jobs.lists import JobLists
 from .jobs.statistics import stats
 
@@ -45,6 +46,7 @@ class Copying(JobLists):
                 await move_all(db)
                 return [audit_of(doc) for doc in await db.audits.find(next_ids, sort={"_id": 1}, limit=limit)]
             case "entries":
+                await failure_notes.move_all(db)
                 return list(await entries.entries_after(db, after, limit))
             case "jobs":
                 return list(await self.jobs_after(after, limit))

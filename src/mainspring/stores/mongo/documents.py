@@ -11,6 +11,7 @@ An execution is one document for the whole of its life. Its fields have the name
                     ones)
     tag             its turn among the ready rows that have a share
     limited         true if it has limits
+    old_limits      its limits before the last change, if that gave it others
     slots           while it runs: the keys of its limits, each with a number that no other running row of the key has
     future          true while its time is yet to come, or a claim deferred it
     waits_for       the running keys that a deferred row found held, or what a parked row waits for
@@ -20,6 +21,7 @@ An execution is one document for the whole of its life. Its fields have the name
     hidden          true for rows that no reader may see: drafts, and ended rows that are not kept
     drafts          rows that writes to a job are about to add, each with the stamp of its writer
     audits          audit records of steps that changed it, until they are moved to their own collection
+    notes           notes about attempts that failed, until they are moved to the entries
     unkept          true when it is deleted as soon as its follow-ups are done
     claim, settle   the stamps of the claim and of the exchange that changed it last
 """
@@ -56,7 +58,7 @@ def _known_fields(doc: Mapping[str, Any], names: Iterable[str]) -> Document:
 _FIELDS = ExecutionRow.__struct_fields__
 _DEFAULTS = dict(zip(_FIELDS, astuple(ExecutionRow(id="", job="", job_id="", handler="")), strict=True))
 _ALWAYS = frozenset({"job", "job_id", "state", "priority", "created", "due", "token", "failures", "crashes"})
-_ENCODED = frozenset({"id", "queue", "handler", "trace_id", "attempts_json", "parked"})
+_ENCODED = frozenset({"id", "queue", "handler", "trace_id", "attempts_json", "parked", "labels"})
 _OPTIONAL = tuple(name for name in _FIELDS if name not in _ALWAYS | _ENCODED)
 _OPTIONAL_DEFAULTS = tuple(_DEFAULTS[name] for name in _OPTIONAL)
 _optional_values = attrgetter(*_OPTIONAL)
@@ -91,6 +93,8 @@ def execution_document(execution: ExecutionRow, tag: int | None = None) -> Docum
         doc["trace_id"] = e.trace_id
     if e.attempts_json != "[]":
         doc["attempts"] = [bytes(item).decode() for item in _raw_items(e.attempts_json)]
+    if e.labels:
+        doc["labels"] = sorted(set(e.labels))
     if is_stray(e):
         doc["stray"] = True
     if e.limits is not None:
@@ -135,6 +139,8 @@ def execution_of(doc: Mapping[str, Any]) -> ExecutionRow:
     fields["state"] = _STATES[doc["state"]]
     if (attempts := doc.get("attempts")) is not None:
         fields["attempts_json"] = f"[{','.join(attempts)}]"
+    if (labels := doc.get("labels")) is not None:
+        fields["labels"] = tuple(sorted(labels))
     trace = doc["trace_id"] if "trace_id" in doc else _own_trace(id)
     return ExecutionRow(id=id, queue=names[0], handler=names[1], trace_id=trace, **fields)
 
@@ -181,12 +187,12 @@ _JOB_DEFAULTS = {name: getattr(Job(name="", id="", declared=""), name) for name 
 
 
 def job_document(job: Job) -> Document:
-    """Without `_id`; None for fields that are left out. `due` serves its index, `list` the lists of jobs."""
+    """Without `_id`; None for fields that are left out. `due` serves its index, `list` and `labels` serve lists."""
     fields = {name: getattr(job, name) for name in JOB_FIELDS}
     left_out = {name: None for name, value in fields.items() if value == _JOB_DEFAULTS[name] and name != "version"}
     spec = job.spec
     listed = {"handler": spec.handler, "queue": spec.queue, "origin": job.origin, "search": search_text(job)}
-    return fields | left_out | {"due": job.due, "list": listed}
+    return fields | left_out | {"due": job.due, "list": listed, "labels": sorted(set(job.labels)) or None}
 
 
 def job_of(doc: Mapping[str, Any]) -> Job:

@@ -17,6 +17,7 @@ from pymongo import UpdateOne
 from ...model.errors import StoreUnavailable
 from ...model.store.copy_records import entry_key
 from ...model.store.entries import Entry, EntryKind, EntryWrite
+from . import failure_notes
 from .connection.bulk import rounds
 from .connection.database import Database, StorePart
 from .connection.errors import Refused
@@ -43,10 +44,16 @@ class Entries(StorePart):
     async def list_entries(
         self, kind: EntryKind, scope: str, *, after: str = "", before: str | None = None, limit: int = 1_000
     ) -> list[Entry]:
+        if kind == failure_notes.KIND:
+            await failure_notes.move_all(self.db)
+            found = await failure_notes.page(self.db, after, before, limit)
+            return [entry_of(doc) for doc in found]
         end = entry_key(kind, scope, "")[:-1] + "\1" if before is None else entry_key(kind, scope, before)
         return await _page(self.db, {"$gt": entry_key(kind, scope, after), "$lt": end}, limit)
 
     async def entries(self, kind: EntryKind, scope: str, keys: Sequence[str]) -> list[Entry]:
+        if kind == failure_notes.KIND:
+            await failure_notes.move_all(self.db)
         ids = [entry_key(kind, scope, key) for key in set(keys)]
         return await _page(self.db, {"$in": ids}, len(ids))
 
@@ -111,8 +118,10 @@ def _creates(write: EntryWrite) -> bool:
 def _change(write: EntryWrite) -> dict[str, Any]:
     entry = write.entry
     names: dict[str, Any] = {"kind": entry.kind, "scope": entry.scope, "key": entry.key}
-    if write.remove:
-        change: dict[str, Any] = {"$set": {**names, "version": 0}, "$unset": {"body": 1}}
+    if write.remove and entry.kind == failure_notes.KIND:
+        change: dict[str, Any] = failure_notes.REMOVAL
+    elif write.remove:
+        change = {"$set": {**names, "version": 0}, "$unset": {"body": 1}}
     else:
         change = {"$set": {**names, "body": entry.body}, "$inc": {"version": 1}}
     return change if write.audit is None else {**change, "$push": {"audits": audit_document(write.audit)}}

@@ -1,23 +1,32 @@
 """The schema: indexes and a version, created by the first store that opens and checked by every later one.
 
-Any number of starting processes may create them at once: creating an index that exists does nothing, and the version
-only grows. A release that changes indexes or documents raises `NEWEST` and adds its step to `_apply`.
+Any number of starting processes may create them at once: creating an index that exists does nothing, and the numbers
+only grow. A release that adds indexes or changes documents raises `NEWEST` and adds its step to `_apply`; a step only
+adds, so that the release before works on (see `model.store.schema`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
-from pymongo import IndexModel
+from pymongo import IndexModel, UpdateOne
 from pymongo.errors import OperationFailure
 
-from ...model.errors import SchemaMismatch, StoreError
+from ...model.errors import StoreError
+from ...model.store.schema import SchemaAt, SchemaSteps
 from .connection.database import Database
+from .connection.errors import repeated
+from .documents import job_of
 
-NEWEST = 1
+NEWEST = 2
+STEPS = SchemaSteps(base=1, newest=NEWEST, oldest=NEWEST)
+PLACE = "prefix"
 _MIGRATE = "run `mainspring db migrate`"
 _REPAIR = f"drop that index and {_MIGRATE}"
+_JOBS_AT_ONCE = 500
 _CONFLICTS = (85, 86)  # an index of that name or those keys exists, with other options
 
 
@@ -115,53 +124,55 @@ INDEXES = (
     Index("limits", "recheck_at", (("recheck_at", 1),), {"recheck_at": _EXISTS}),
     Index("limits", "full", (("full", 1),), {"full": _EXISTS}),
     Index("wakeups", "at", (("at", 1),), expires=120),
+    # Since step 2. Counts by lane: planned rows, while the others are counted along `ready` and `wait_lines`;
+    # counts by tenant.
+    _executions("labels", ("labels", 1), ("_id", -1), only={"labels": _EXISTS}),
+    _executions("notes", ("notes.key", 1), only={"notes.key": _EXISTS}),
+    Index("entries", "failures", (("kind", 1), ("key", 1)), {"kind": "failure", "version": {"$gt": 0}}),
+    Index("entries", "forgotten", (("removed", 1),), {"removed": _EXISTS}),
+    _executions("planned", ("future", 1), ("lane", 1), ("due", 1), only={"future": True}),
+    Index("incarnations", "last_state", (("stats.last_state", 1), ("_id", 1)), {"stats.last_state": _EXISTS}),
+    _executions("live_tenant", ("live", 1), ("tenant", 1), only={"live": True, "tenant": _EXISTS}),
+    Index("jobs", "labels", (("labels", 1), ("_id", 1)), {"labels": _EXISTS}),
 )
+
+CONTRACTIONS: dict[int, Callable[[Database], Awaitable[None]]] = {}
+"""What each contracting step does; each is safe to repeat."""
 
 _COLLECTIONS = sorted({index.collection for index in INDEXES})
 
 
-class Status(msgspec.Struct, frozen=True):
-    """The version of a database; `current` is 0 for one without our collections."""
-
-    prefix: str
-    current: int
-    newest: int = NEWEST
-
-    @property
-    def pending(self) -> list[int]:
-        return list(range(self.current + 1, self.newest + 1))
-
-
-async def prepare(db: Database) -> None:
+async def prepare(db: Database, *, migrates: bool = True) -> None:
     """For a store that opens: create the schema of a new or older database, or check it."""
-    found = await status(db)
-    if found.current < NEWEST:
+    found = await schema_at(db)
+    STEPS.refuse_newer(found, PLACE)
+    if not migrates:
+        STEPS.refuse_older(found)
+    if migrates and STEPS.pending(found):
         await _apply(db)
     else:
-        _refuse_newer(found)
         await _check(db)
 
 
-async def migrate(db: Database) -> Status:
+async def migrate(db: Database, *, contract: bool = False) -> SchemaAt:
     """For an administrator: also creates indexes that were dropped."""
-    _refuse_newer(await status(db))
+    found = await schema_at(db)
+    STEPS.refuse_newer(found, PLACE)
     await _apply(db)
-    return await status(db)
+    for step in STEPS.contractions(found) if contract else ():
+        await CONTRACTIONS[step](db)
+        await _raise_numbers(db, {"version": step})
+    return await schema_at(db)
 
 
-async def status(db: Database) -> Status:
-    found = await db.meta.find_one({"_id": "schema"})
-    return Status(db.prefix, int(found["version"]) if found else 0)
-
-
-def _refuse_newer(found: Status) -> None:
-    if found.current > NEWEST:
-        remedy = "update this installation of mainspring, or use a prefix of its own"
-        raise SchemaMismatch(found.current, NEWEST, remedy)
+async def schema_at(db: Database) -> SchemaAt:
+    found = await db.meta.find_one({"_id": "schema"}) or {}
+    required = int(found.get("version", 0))
+    return SchemaAt(required, max(required, int(found.get("expanded", 0))))
 
 
 async def _apply(db: Database) -> None:
-    """Steps that change documents go between the indexes and the version, in order, each safe to repeat."""
+    """Steps that change documents go between the indexes and the numbers, in order, each safe to repeat."""
     for collection in _COLLECTIONS:
         models = [index.model() for index in INDEXES if index.collection == collection]
         try:
@@ -172,7 +183,28 @@ async def _apply(db: Database) -> None:
             raise StoreError(f"{error}; {_REPAIR}") from error
     for collection in ("logs", "purges"):  # a transaction can only write to collections that exist
         await getattr(db, collection).create_indexes([IndexModel("_id")])
-    await db.meta.update_one({"_id": "schema"}, {"$max": {"version": NEWEST}}, upsert=True)
+    await _label_jobs(db)
+    numbers = {"version": STEPS.base, "expanded": STEPS.pending(SchemaAt())[-1]}
+    await _raise_numbers(db, numbers)
+
+
+async def _raise_numbers(db: Database, numbers: dict[str, int]) -> None:
+    await repeated(lambda: db.meta.update_one({"_id": "schema"}, {"$max": numbers}, upsert=True))
+
+
+async def _label_jobs(db: Database) -> None:
+    """Step 2: jobs have labels. Those that a release before writes keep the labels they had."""
+    after = ""
+    while found := await db.jobs.find({"_id": {"$gt": after}}, sort={"_id": 1}, limit=_JOBS_AT_ONCE):
+        after = found[-1]["_id"]
+        jobs = [job for doc in found if "labels" not in doc and (job := job_of(doc)).readable]
+        writes = [
+            UpdateOne({"_id": job.name, "version": job.version}, {"$set": {"labels": sorted(set(job.labels))}})
+            for job in jobs
+            if job.labels
+        ]
+        if writes:
+            await repeated(partial(db.jobs.bulk_write, writes))
 
 
 async def _check(db: Database) -> None:

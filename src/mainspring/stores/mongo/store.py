@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from ...model.execution import ExecutionRow
-from ...model.store.messages import Added, HeartbeatReply, HeartbeatRequest
+from ...model.store.messages import Added, HeartbeatReply, HeartbeatRequest, StorageSize
 from ...model.time.instants import Micros
 from ..common.event_loops import PerLoop
 from ..common.listeners import Listeners
 from ..common.networked import NetworkedStore
-from . import schema
+from . import failure_notes, schema
 from .audit import Audits, move_all
 from .connection.database import Database, ServerTime, Time
 from .connection.source import MongoSource
@@ -32,7 +32,7 @@ from .jobs.outbox import finish_left, purge_deleted_jobs
 from .jobs.statistics import Statistics, fold
 from .jobs.write import JobWrites
 from .locks import Locks
-from .wakeups import Announcer, WakeupListener, has_transactions
+from .wakeups import Announcer, WakeupListener
 from .workers import Heartbeats, Workers
 
 _LEFTOVERS_AT_ONCE = 100
@@ -58,21 +58,29 @@ class MongoStore(
 
     `database` is an address, or an AsyncMongoClient that the application owns; `name` is the name of the database
     there, and `prefix` the beginning of the names of our collections. An address may contain both:
-    `mongodb://host:27017/name?replicaSet=rs0&prefix=jobs`.
+    `mongodb://host:27017/name?replicaSet=rs0&prefix=jobs`. With `auto_migrate=False` the store only opens where
+    `mainspring db migrate` has prepared the database.
     """
 
     def __init__(
-        self, database: Any, *, prefix: str | None = None, name: str | None = None, time: Time | None = None
+        self,
+        database: Any,
+        *,
+        prefix: str | None = None,
+        name: str | None = None,
+        time: Time | None = None,
+        auto_migrate: bool = True,
     ) -> None:
         NetworkedStore.__init__(self)
         Registering.__init__(self)
         self._source = MongoSource(database, prefix, name, ServerTime() if time is None else time)
         self.name = self._source.name
+        self._auto_migrate = auto_migrate
 
     async def _connect(self, listeners: Listeners) -> Connection:
         connection = Connection(self._source, listeners)
         try:
-            await connection.prepare()
+            await connection.prepare(auto_migrate=self._auto_migrate)
         except BaseException:
             await connection.close()
             raise
@@ -80,6 +88,9 @@ class MongoStore(
 
     async def now(self) -> Micros:
         return await self.db.now()
+
+    async def storage_size(self) -> StorageSize:
+        return await self.db.storage_size()
 
     @property
     def db(self) -> Database:
@@ -102,6 +113,8 @@ class MongoStore(
         await finish_left(db, _LEFTOVERS_AT_ONCE)
         await drop_abandoned(db, _LEFTOVERS_AT_ONCE)
         await move_all(db)
+        await failure_notes.move_all(db)
+        await failure_notes.forget_removed(db)
         await delete_all_removed(db)
         await purge_deleted_jobs(db)
         return await fold(db, limit)
@@ -119,11 +132,11 @@ class Connection:
         self.listener = WakeupListener(self.databases.here, origin, listeners.wake)
         self.has_transactions = False
 
-    async def prepare(self) -> None:
+    async def prepare(self, *, auto_migrate: bool) -> None:
         """Connect, and create the indexes or check them."""
         db = self.databases.here()
-        self.has_transactions = await has_transactions(db)
-        await schema.prepare(db)
+        self.has_transactions = await db.has_transactions()
+        await schema.prepare(db, migrates=auto_migrate)
 
     async def close(self) -> None:
         await asyncio.gather(self.listener.close(), self.announcers.close(lambda announcer: announcer.close()))

@@ -95,7 +95,7 @@ class WakeupListener:
         while True:
             try:
                 with translating(self._here().name):
-                    await (self._follow() if await has_transactions(self._here()) else self._poll())
+                    await (self._follow() if await self._here().has_transactions() else self._poll())
             except (StoreError, OSError, TimeoutError) as error:
                 pause = 0.1 if self.hears else min(pause * 2, _RETRY_AT_MOST)
                 if isinstance(error, StoreError) and not isinstance(error, StoreUnavailable) and not self.hears:
@@ -145,9 +145,3 @@ def _changed(event: dict[str, Any]) -> list[str]:
     if event["operationType"] in ("insert", "replace"):
         return list(event["fullDocument"])
     return [Topic.ANY.value]
-
-
-async def has_transactions(db: Database) -> bool:
-    """Replica sets and sharded clusters have transactions and change streams, a single server has neither."""
-    hello = await db.hello()
-    return "setName" in hello or hello.get("msg") == "isdbgrid"

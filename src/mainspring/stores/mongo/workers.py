@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pymongo
 from msgspec import to_builtins
@@ -11,7 +12,7 @@ from pymongo import ReturnDocument
 
 from ...model.errors import StoreUnavailable
 from ...model.store.messages import HeartbeatReply, HeartbeatRequest, WorkerInfo
-from ...model.time.instants import seconds_to_micros
+from ...model.time.instants import Micros, seconds_to_micros
 from ..common.event_loops import LoopThread
 from .connection.database import Database, StorePart, later
 from .connection.errors import repeated
@@ -53,6 +54,7 @@ class Heartbeats:
         self._here, self._name = here, name
         self._loop = asyncio.get_running_loop() if handed_in else None
         self._own = LoopThread("mainspring-heartbeat-loop")
+        self._stored: dict[str, dict[str, Any]] = {}
 
     def heartbeat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         """Called from the thread of the heartbeat."""
@@ -65,22 +67,39 @@ class Heartbeats:
 
     async def _beat(self, beat: HeartbeatRequest) -> HeartbeatReply:
         with pymongo.timeout(_TIMEOUT):
-            return await _beat(self._here(), beat)
+            db = self._here()
+            return await _renew(db, beat, await self._seen(db, beat.worker))
+
+    async def _seen(self, db: Database, worker: WorkerInfo) -> Micros:
+        """Sends what differs from what was stored last, because the names of the jobs that a process declares may be
+        many. All of it is sent again if the document has gone."""
+        info = {name: value for name, value in to_builtins(worker).items() if name not in ("id", "seen")}
+        stored = self._stored.pop(worker.id, None)
+        found = None
+        if stored is not None:
+            differing = {name: value for name, value in info.items() if name not in stored or stored[name] != value}
+            found = await _write(db, worker.id, differing, upsert=False)
+        if found is None:
+            found = await _write(db, worker.id, info, upsert=True)
+        assert found is not None  # the upsert creates it
+        self._stored[worker.id] = info
+        return int(found["seen"])
 
     def close(self) -> None:
         self._own.stop()
 
 
-async def _beat(db: Database, beat: HeartbeatRequest) -> HeartbeatReply:
-    info = {name: {"$literal": value} for name, value in to_builtins(beat.worker).items() if name not in ("id", "seen")}
-    worker = await db.workers.find_one_and_update(
-        {"_id": beat.worker.id},
-        [{"$set": {**info, "seen": db.time.now()}}],
+async def _write(db: Database, id: str, info: Mapping[str, Any], *, upsert: bool) -> dict[str, Any] | None:
+    return await db.workers.find_one_and_update(
+        {"_id": id},
+        [{"$set": {**{name: {"$literal": value} for name, value in info.items()}, "seen": db.time.now()}}],
         projection={"seen": 1},
-        upsert=True,
+        upsert=upsert,
         return_document=ReturnDocument.AFTER,
     )
-    assert worker is not None  # the upsert creates it
+
+
+async def _renew(db: Database, beat: HeartbeatRequest, now: Micros) -> HeartbeatReply:
     held = {"live": True, "state": "running", "owner": beat.worker.id}
     if beat.leases:
         renew = [{"$set": {"lease": later(db.time, beat.lease)}}]
@@ -90,4 +109,4 @@ async def _beat(db: Database, beat: HeartbeatRequest) -> HeartbeatReply:
     kept = {(row["_id"], row["token"]) for row in rows}
     cancels = {row["_id"]: row.get("cancel_reason", "") for row in (*rows, *cancelled) if "cancel_requested" in row}
     lost = frozenset(id for id, token in beat.leases if (id, token) not in kept)
-    return HeartbeatReply(lost=lost, cancels=cancels, now=int(worker["seen"]))
+    return HeartbeatReply(lost=lost, cancels=cancels, now=now)

@@ -19,7 +19,7 @@ from ...model.store.messages import Audit, LogLine
 from ..common.ids import first_id
 from . import small_tables
 from .database import Database
-from .executions.literals import numbers, storable, texts
+from .executions.literals import numbers, storable, storable_texts, texts
 from .executions.rows import as_json, incoming
 from .jobs.rows import job_row, jobs_after, stats
 
@@ -109,4 +109,5 @@ async def _add_executions(db: Database, records: Sequence[ExecutionRecord]) -> A
 
 def _wire(row: ExecutionRow) -> dict[str, Any]:
     texts = {name: storable(getattr(row, name)) for name in ("reason", "error", "cancel_reason")}
-    return asdict(incoming(replace(row, **texts))) | {"number": row.number}
+    labels = {"labels": storable_texts(row.labels)} if row.labels else {}
+    return asdict(incoming(replace(row, **texts))) | {"number": row.number} | labels

@@ -13,11 +13,12 @@ import random
 import re
 import time
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ...model.errors import MainspringError, StoreError, StoreUnavailable
 from ...model.execution import ExecutionRow
-from .connection.pool import Connections, Row, Source
+from .connection.pool import Connections, Row, Session, Source
 from .executions.rows import executions
 from .statements import sql
 
@@ -25,7 +26,7 @@ TRIES = 8
 _LONGEST_PAUSE = 0.25
 
 _TRY_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
-_HELD = "55P03"  # the statement did not get a lock in time
+HELD = "55P03"  # the statement did not get a lock in time
 _HELD_PATIENCE = 60.0
 _FULL = "53300"  # all connections are in use
 _REMEDIES = {
@@ -72,6 +73,10 @@ class Database:
         """Whether statements run outside of any transaction block, as VACUUM must: on our own connections."""
         return isinstance(self._source, Connections)
 
+    def session(self) -> AbstractAsyncContextManager[Session]:
+        """A transaction: committed at the end, rolled back by an error."""
+        return self._source.session()
+
     async def close(self) -> None:
         await self._source.close()
 
@@ -98,7 +103,7 @@ class Database:
                 return await self._source.fetch(text, values)
             except Exception as error:
                 state, lost_now = state_of(error), is_lost(error)
-                held = state == _HELD and time.monotonic() < given_up
+                held = state == HELD and time.monotonic() < given_up
                 once_more = tried < TRIES - 1 and (state in _TRY_AGAIN or (lost_now and repeat and not lost))
                 if not held and not once_more:
                     raise explained(error, self.name) from error
@@ -134,7 +139,7 @@ def explained(error: BaseException, name: str = "PostgreSQL") -> BaseException:
     text = " ".join(str(error).split()) or type(error).__name__
     if is_lost(error):
         return StoreUnavailable(f"{name} cannot be reached: {text}")
-    kind = {_HELD: KeyHeld, _FULL: StoreUnavailable}.get(state or "", StoreError)
+    kind = {HELD: KeyHeld, _FULL: StoreUnavailable}.get(state or "", StoreError)
     remedy = _REMEDIES.get(state or "") or _REMEDIES.get((state or "")[:2])
     return kind(f"{name}: {text}" + (f"; {remedy}" if remedy else ""))
 

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from ...model.store.copy_records import EntryId
 from ...model.store.entries import Entry, EntryKind, EntryWrite
-from ...model.store.messages import Audit, LockRow
+from ...model.store.messages import Audit, LockRow, StoragePart, StorageSize
 from ...model.time.instants import seconds_to_micros
 from .connection.pool import Row
 from .database import Database
@@ -104,3 +104,13 @@ async def restore(db: Database, entries: Sequence[Entry]) -> Any:
 def _entry(row: Row) -> Entry:
     kind, scope, key, version, body = row
     return Entry(kind=kind, scope=scope, key=key, version=version, body=body)
+
+
+# --- figures of the server ------------------------------------------------------------------------------------------
+
+
+async def storage_size(db: Database) -> StorageSize:
+    version = await db.value("server_version", repeat=True)
+    parts = [StoragePart(*row) for row in await db.rows("storage_parts", repeat=True)]
+    size = sum(part.bytes for part in parts)
+    return StorageSize(kind="postgresql", server=f"PostgreSQL {version}", bytes=size, parts=tuple(parts))

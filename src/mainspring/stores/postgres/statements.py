@@ -53,9 +53,9 @@ def statement_names() -> list[str]:
 
 # --- the schema -----------------------------------------------------------------------------------------------------
 
-VERSIONS = {1: "tables.sql", 2: "0002_logger.sql"}
-"""Each version of the tables and the file under schema/ that leads to it from the one before. A later version has a
-file of its own, named `0002_...sql`."""
+VERSIONS = {1: "tables.sql", 2: "0002_logger.sql", 3: "0003_triage.sql"}
+"""Each step of the tables and the file under schema/ that leads to it from the one before. A later step has a file of
+its own, named `0003_...sql`, and only adds: the release before works on. See `model.store.schema`."""
 
 
 class Definition(NamedTuple):
@@ -68,7 +68,7 @@ class Definition(NamedTuple):
 
 @cache
 def versions(schema: str = DEFAULT_SCHEMA) -> list[tuple[int, str]]:
-    """Number and text of every version, in order."""
+    """Number and text of every step, in order."""
     return [(number, in_schema(_schema_file(name).read_text("utf-8"), schema)) for number, name in VERSIONS.items()]
 
 

@@ -7,7 +7,12 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from ...core.ports import Topic
 from ...model.execution import ExecutionRow
-from ...model.store.messages import Added, Audit, HeartbeatReply, HeartbeatRequest
+from ...model.store.messages import (
+    Added,
+    Audit,
+    HeartbeatReply,
+    HeartbeatRequest,
+)
 from ...model.time.instants import Micros
 from ..common.listeners import Listeners
 from ..common.networked import NetworkedStore
@@ -52,19 +57,25 @@ class PostgresStore(NetworkedStore[Opened]):
     `database` is an address, or a pool (psycopg, asyncpg), an engine (SQLAlchemy) or a factory of connections that the
     application owns. `schema` is where tables and functions are; `listen_url` a direct address for LISTEN when the
     other one leads through a pooler, or when a pool does not give its address. An address may set the same options:
-    `postgresql://host/name?schema=jobs&pool_size=10&statement_timeout=60`.
+    `postgresql://host/name?schema=jobs&pool_size=10&statement_timeout=60`. With `auto_migrate=False` the
+    store only opens where `mainspring db migrate` has prepared the database.
     """
 
-    def __init__(self, database: Any, *, schema: str | None = None, listen_url: str | None = None) -> None:
+    def __init__(
+        self, database: Any, *, schema: str | None = None, listen_url: str | None = None, auto_migrate: bool = True
+    ) -> None:
         super().__init__()
         self._endpoint = Endpoint(database, schema, listen_url)
         self.schema = self._endpoint.schema
+        self._auto_migrate = auto_migrate
 
     async def _connect(self, listeners: Listeners) -> Opened:
-        return await open_endpoint(self._endpoint, listeners)
+        return await open_endpoint(self._endpoint, listeners, auto_migrate=self._auto_migrate)
 
     async def now(self) -> Micros:
         return int(await self.database.value("now", repeat=True))
+
+    storage_size = _runs(small_tables.storage_size)
 
     @property
     def database(self) -> Database:
@@ -77,6 +88,7 @@ class PostgresStore(NetworkedStore[Opened]):
     jobs = _runs(job_rows.jobs)
     job_snapshots = _runs(job_rows.job_snapshots)
     jobs_after = _runs(job_rows.jobs_after)
+    job_queues = _runs(job_rows.job_queues)
     count_jobs = _runs(job_rows.count_jobs)
     find_jobs = _runs(job_lists.find_jobs)
     due_jobs = _runs(job_rows.due_jobs)
@@ -114,9 +126,14 @@ class PostgresStore(NetworkedStore[Opened]):
     held_keys = _runs(live.held_keys)
     execution = _runs(execution_lists.execution)
     find = _runs(execution_lists.find)
+    search = _runs(execution_lists.search)
+    lane_counts = _runs(execution_lists.lane_counts)
+    tenant_counts = _runs(execution_lists.tenant_counts)
+    newest_runs = _runs(execution_lists.newest_runs)
     count = _runs(execution_lists.count)
     logs = _runs(execution_lists.logs)
     prune = _runs(execution_lists.prune)
+    delete_executions = _runs(live.delete_executions)
     workers = _runs(live.workers)
     remove_worker = _runs(live.remove_worker)
     prune_workers = _runs(live.prune_workers)

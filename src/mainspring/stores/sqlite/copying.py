@@ -17,7 +17,7 @@ from ...model.store.entries import Entry
 from ...model.store.messages import Audit, LogLine
 from . import small_tables
 from .executions.lists import read
-from .executions.rows import execution_row, history_row, is_plain, live_row, plain_row
+from .executions.rows import execution_row, history_row, is_plain, label_rows, live_row, plain_row
 from .jobs import jobs_after, restore_job, stats
 from .limits.limits import hold_slots
 from .transaction import Transaction, as_json
@@ -100,6 +100,8 @@ class _CopyBatch:
         self._tx.bulk("execution_insert", rows)
         self._tx.bulk("live_insert_plain", self._plain)
         self._tx.bulk("history_insert", self._ended)
+        labels = [row for record in new for row in label_rows(record.execution.id, record.execution.labels)]
+        self._tx.bulk("label_insert", labels)
         lines = [(r.execution.id, seq, *astuple(line)) for r in new for seq, line in r.logs]
         self._tx.bulk("log_insert", lines)
         return len(new)

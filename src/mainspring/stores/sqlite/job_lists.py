@@ -6,6 +6,7 @@ and walking in the order asked for soon finds the first page.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,8 +14,10 @@ import msgspec
 from ...model.execution import State
 from ...model.job import Job
 from ...model.store.messages import JobFacts, JobQuery, JobsFound
+from ...model.values.reading import SYSTEM_PREFIX
 from ..common.rows import search_text
 from .executions.rows import Row
+from .executions.searching import AFTER_SYSTEM
 from .transaction import Transaction, as_json
 
 _LIST = "mainspring_job_list AS job"
@@ -52,8 +55,13 @@ def listed(job: Job) -> Row:
     marks = (int(job.paused is not None), int(job.cancelled is not None), int(job.due is not None))
     return (
         *(job.name, job.id, spec.handler, spec.queue, job.origin, *marks, job.created, job.updated),
-        search_text(job),
+        *(search_text(job), _between(job.labels)),
     )
+
+
+def _between(labels: Iterable[str]) -> str:
+    """Each label between two separators, which occur in none, so that a part of a label finds nothing."""
+    return "\x1f".join(("", *labels, ""))
 
 
 def find_jobs(tx: Transaction, query: JobQuery, cap: int) -> JobsFound:
@@ -194,11 +202,19 @@ def _terms(query: JobQuery, facts: JobFacts, driven: str) -> Terms:
     terms: Terms = [_equal(name, value, name == driven) for name, value in columns if value is not None]
     if query.search is not None:
         terms.append(("instr(job.search, ?) > 0", (query.search,)))
+    if query.name_part is not None:
+        terms.append(("instr(substr(job.search, 1, instr(job.search, char(31))), ?) > 0", (query.name_part,)))
+    if query.without_system:
+        terms.append(("NOT (+job.name >= ? AND +job.name < ?)", (SYSTEM_PREFIX, AFTER_SYSTEM)))
     if query.without:
         terms.append(("job.name NOT IN (SELECT value FROM json_each(?))", (as_json(sorted(query.without)),)))
     if query.code_in is not None:
         declared = "job.name IN (SELECT value FROM json_each(?))"
         terms.append((f"(+job.origin <> 'code' OR {declared})", (as_json(sorted(query.code_in)),)))
+    terms += [("instr(job.labels, ?) > 0", (_between((label,)),)) for label in query.labels]
+    if query.due_before is not None:
+        late = "SELECT 1 FROM mainspring_jobs AS late WHERE late.name = job.name AND late.due < ?"
+        terms.append((f"+job.paused = 0 AND EXISTS ({late})", (query.due_before,)))
     if facts.active is not None and driven != "active":
         terms.append((f"+job.id {'IN' if facts.active else 'NOT IN'} ({_ACTIVE})", ()))
     if facts.pending is not None:

@@ -132,6 +132,10 @@ def jobs_after(tx: Transaction, name: str, limit: int) -> list[Job]:
     return [job_of(row) for row in tx.rows("jobs_after", name, limit)]
 
 
+def job_queues(tx: Transaction) -> list[str]:
+    return [queue for (queue,) in tx.rows("job_queues")]
+
+
 def count_jobs(tx: Transaction, cap: int) -> int:
     return int(tx.value("jobs_count", cap))
 
@@ -168,11 +172,10 @@ def stats(tx: Transaction, job_ids: Sequence[str] | None = None) -> dict[str, Jo
 
 def live_counts(tx: Transaction, job_ids: Sequence[str] | None = None) -> dict[str, LiveCounts]:
     """Running and waiting rows are few and have indexes of their own; the rest is pending."""
-    wanted = None if job_ids is None else frozenset(job_ids)
+    wanted, given = ("all", ()) if job_ids is None else ("some", (as_json(list(job_ids)),))
     running: Counter[str] = Counter(dict(tx.rows("running_counts")))
     waiting: Counter[str] = Counter(dict(tx.rows("waiting_counts")))
     return {
         id: LiveCounts(pending=total - running[id] - waiting[id], running=running[id], waiting=waiting[id])
-        for id, total in tx.rows("live_counts")
-        if wanted is None or id in wanted
+        for id, total in tx.rows(f"live_counts_{wanted}", *given)
     }

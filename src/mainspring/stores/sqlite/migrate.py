@@ -1,29 +1,46 @@
-"""Bring a database file to the schema of this release. Any number of processes may start at once: the versions that
-are missing are applied in one transaction, under the write lock."""
+"""Bring a database file to the schema of this release. Any number of processes may start at once: the steps that are
+missing are applied in one transaction, under the write lock."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
 
-from ...model.errors import SchemaMismatch
-from .statements import versions
+import msgspec
+from msgspec.structs import replace
+
+from ...model.store.messages import WorkerInfo
+from ...model.store.schema import SchemaAt, SchemaSteps
+from .statements import VERSIONS, versions
 from .threads.connect import Hurry, begin, explained, no_hurry, patiently
 
+STEPS = SchemaSteps(base=2, newest=max(VERSIONS), oldest=3)
+PLACE = "database"
 
-def migrate(connection: sqlite3.Connection, path: str, patience: float, hurry: Hurry = no_hurry) -> None:
-    """Apply the versions that are missing; refuse a schema that is newer than this release.
+
+def migrate(
+    connection: sqlite3.Connection,
+    path: str,
+    patience: float,
+    hurry: Hurry = no_hurry,
+    *,
+    contract: bool = False,
+) -> None:
+    """Apply the expanding steps that are missing, and with `contract` the contracting ones after them; refuse a schema
+    that a newer release has contracted.
 
     An up-to-date schema is only read, without the write lock, so a store may open inside a transaction of its caller.
     Even the read may have to wait while another process creates or removes the write-ahead log.
     """
-    newest = versions()[-1][0]
-    if patiently(lambda: version_of(connection), path, patience, hurry) == newest:
+    found = patiently(lambda: schema_at(connection), path, patience, hurry)
+    STEPS.refuse_newer(found, PLACE)
+    if not STEPS.missing(found, contract=contract):
         return
     begin(connection, path, patience, hurry)
     try:
-        _apply_missing(connection, version_of(connection))
-        _refuse_newer(version_of(connection), newest)
+        found = schema_at(connection)
+        STEPS.refuse_newer(found, PLACE)
+        _apply(connection, STEPS.missing(found, contract=contract))
         connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise explained(error, path) from error
@@ -32,35 +49,51 @@ def migrate(connection: sqlite3.Connection, path: str, patience: float, hurry: H
             connection.execute("ROLLBACK")
 
 
-def version_of(connection: sqlite3.Connection) -> int:
-    """The version of the schema in this file; 0 if it has none of our tables."""
+def check(connection: sqlite3.Connection, path: str, patience: float, hurry: Hurry = no_hurry) -> None:
+    """For a store that must not migrate."""
+    found = patiently(lambda: schema_at(connection), path, patience, hurry)
+    STEPS.refuse_newer(found, PLACE)
+    STEPS.refuse_older(found)
+
+
+def schema_at(connection: sqlite3.Connection) -> SchemaAt:
+    """Where the schema of this file stands."""
     known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_meta'").fetchone()
     if known is None:
-        return 0
-    [version] = connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone()
-    return int(version)
+        return SchemaAt()
+    rows = connection.execute("SELECT key, value FROM mainspring_meta WHERE key IN ('schema', 'expanded')")
+    found = dict(rows.fetchall())
+    return SchemaAt(found["schema"], max(found["schema"], found.get("expanded", 0)))
 
 
-def script(after: int = 0) -> str:
-    """What `migrate` runs on a file of version `after`, for an administrator to read and apply."""
-    return "\n".join(text + _record_version(number) for number, text in versions() if number > after)
+def workers(connection: sqlite3.Connection) -> list[WorkerInfo]:
+    """The workers, whatever the schema of the file is."""
+    if not schema_at(connection).required:
+        return []
+    rows = connection.execute("SELECT info, seen FROM mainspring_workers").fetchall()
+    return [replace(msgspec.json.decode(info, type=WorkerInfo), seen=seen) for info, seen in rows]
 
 
-def _apply_missing(connection: sqlite3.Connection, current: int) -> None:
-    for number, text in versions():
-        if number > current:
-            for statement in split(text + _record_version(number)):
-                connection.execute(statement)
+def script(after: int = 0, *, contract: bool = False) -> str:
+    """What `migrate` runs on a file at step `after`, for an administrator to read and apply."""
+    texts = dict(versions())
+    missing = STEPS.missing(SchemaAt(after, after), contract=contract)
+    return "\n".join(texts[number] + _record(number) for number in missing)
 
 
-def _record_version(number: int) -> str:
-    return f"\nUPDATE mainspring_meta SET value = {number} WHERE key = 'schema';\n"
+def _apply(connection: sqlite3.Connection, numbers: list[int]) -> None:
+    texts = dict(versions())
+    for number in numbers:
+        for statement in split(texts[number] + _record(number)):
+            connection.execute(statement)
 
 
-def _refuse_newer(found: int, newest: int) -> None:
-    if found > newest:
-        remedy = "update this installation of mainspring, or use a database of its own"
-        raise SchemaMismatch(found, newest, remedy)
+def _record(number: int) -> str:
+    key = "schema" if STEPS.raises_required(number) else "expanded"
+    return (
+        f"\nINSERT INTO mainspring_meta VALUES ('{key}', {number})"
+        " ON CONFLICT (key) DO UPDATE SET value = excluded.value;\n"
+    )
 
 
 def split(text: str) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -131,3 +133,19 @@ def restore_entry(tx: Transaction, entry: Entry) -> int:
 def _entry(row: Row) -> Entry:
     kind, scope, key, version, body = row
     return Entry(kind=kind, scope=scope, key=key, version=version, body=body)
+
+
+# --- the file --------------------------------------------------------------------------------------------------------
+
+
+def file_size(tx: Transaction) -> int:
+    return int(tx.value("file_size"))
+
+
+def disk_space(path: str) -> tuple[int | None, int | None]:
+    """The free and the total bytes of the disk with this file; None where the disk cannot be asked."""
+    try:
+        usage = shutil.disk_usage(Path(path).parent)
+    except OSError:
+        return None, None
+    return usage.free, usage.total

@@ -10,9 +10,9 @@ import re
 from functools import cache
 from importlib import resources
 
-VERSIONS = {1: ("tables.sql", "views.sql"), 2: ("0002_logger.sql",)}
-"""Each version of the schema and the files under schema/ that lead to it from the version before. A later version has
-a file of its own, named `0002_...sql`."""
+VERSIONS = {1: ("tables.sql", "views.sql"), 2: ("0002_logger.sql",), 3: ("0003_labels.sql",)}
+"""Each step of the schema and the files under schema/ that lead to it from the step before. A later step has a file of
+its own, named `0003_...sql`, and only adds: the release before works on. See `model.store.schema`."""
 
 _ROWS = re.compile(r"/\*rows\*/(.*?)/\*end\*/", re.DOTALL)
 _PART = re.compile(r"\$(\w+)")
@@ -42,7 +42,7 @@ def statement_names() -> list[str]:
 
 @cache
 def versions() -> list[tuple[int, str]]:
-    """Number and text of every version of the schema, in order."""
+    """Number and text of every step of the schema, in order."""
     folder = resources.files(__package__).joinpath("schema")
     return [
         (number, "\n".join(folder.joinpath(file).read_text("utf-8") for file in files))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
@@ -20,6 +21,7 @@ from ...model.store.messages import (
     HeartbeatReply,
     HeartbeatRequest,
     PruneRule,
+    StorageSize,
 )
 from ...model.time.instants import Micros
 from . import caller_transaction, copying, job_lists, small_tables
@@ -80,7 +82,8 @@ class SqliteStore:
 
     `synchronous="FULL"` makes every commit survive a power cut; "NORMAL" is faster and survives crashes of the
     process only. `busy_timeout` is how long, in seconds, to wait for the write lock of another process;
-    `watch_interval` how often to check what other processes have written, beside the wake-ups they send.
+    `watch_interval` how often to check what other processes have written, beside the wake-ups they send. With
+    `auto_migrate=False` the store only opens where `mainspring db migrate` has prepared the file.
     """
 
     def __init__(
@@ -91,10 +94,16 @@ class SqliteStore:
         synchronous: str = "FULL",
         busy_timeout: float = 30.0,
         watch_interval: float = 0.2,
+        auto_migrate: bool = True,
     ) -> None:
         self._clock = clock
         self.threads = StoreThreads(
-            path, clock, synchronous=synchronous, busy_timeout=busy_timeout, watch_interval=watch_interval
+            path,
+            clock,
+            synchronous=synchronous,
+            busy_timeout=busy_timeout,
+            watch_interval=watch_interval,
+            auto_migrate=auto_migrate,
         )
         self.path = self.threads.path
         self._claimed = ClaimedRows()
@@ -111,6 +120,13 @@ class SqliteStore:
     async def now(self) -> Micros:
         return self._clock.now()
 
+    async def storage_size(self) -> StorageSize:
+        """The size of the file; SQLite keeps no figures of single tables."""
+        size = await _run(self.threads.lists(), small_tables.file_size)
+        free, disk = await asyncio.to_thread(small_tables.disk_space, self.path)
+        server = f"SQLite {sqlite3.sqlite_version}"
+        return StorageSize(kind="sqlite", server=server, bytes=size, free=free, disk=disk)
+
     def listen(self, callback: Callable[[Topic], None]) -> Unsubscribe:
         unsubscribe = self.threads.listeners.add(callback)
         if self.threads.opened is not None:
@@ -122,6 +138,7 @@ class SqliteStore:
     write_jobs = _writes(job_rows.write_jobs)
     job_snapshots = _lists(job_rows.job_snapshots)
     jobs_after = _reads(job_rows.jobs_after)
+    job_queues = _reads(job_rows.job_queues)
     count_jobs = _reads(job_rows.count_jobs)
     find_jobs = _lists(job_lists.find_jobs)
     due_jobs = _reads(job_rows.due_jobs)
@@ -159,7 +176,11 @@ class SqliteStore:
     last_child_ended = _reads(live.last_child_ended)
     held_keys = _lists(live.held_keys)
     execution = _reads(execution_lists.execution)
+    search = _lists(execution_lists.search)
     count = _lists(execution_lists.count)
+    lane_counts = _lists(execution_lists.lane_counts)
+    tenant_counts = _lists(execution_lists.tenant_counts)
+    newest_runs = _lists(execution_lists.newest_runs)
     logs = _lists(execution_lists.logs)
 
     async def add(self, executions: Sequence[ExecutionRow], audit: Sequence[Audit] = ()) -> list[Added]:
@@ -183,6 +204,7 @@ class SqliteStore:
 
     # --- housekeeping -------------------------------------------------------------------------------------------
 
+    delete_executions = _writes(history.delete_executions)
     prune_workers = _writes(small_tables.prune_workers)
     workers = _lists(small_tables.workers)
     remove_worker = _writes(small_tables.remove_worker)
@@ -204,7 +226,7 @@ class SqliteStore:
             self._pruned_up_to[place] = found.cursor
         if not found.ids:
             return 0
-        return await _run(self.threads.writer(), lambda tx: history.delete_finished(tx, found.ids))
+        return len(await _run(self.threads.writer(), lambda tx: history.delete_finished(tx, found.ids)))
 
     # --- entries, copies, locks ---------------------------------------------------------------------------------
 

@@ -23,12 +23,15 @@ from .executions.claiming import Claiming, ClaimOrder, ExclusiveExecutions, Futu
 from .executions.content import Content
 from .executions.fencing import Fencing, Heartbeats, ProgressReports, Rescue
 from .executions.insert import Inserts, OverlapKeys, UniqueKeys
+from .executions.labels import FailureNotes, Labels
 from .executions.lists import Children, ExecutionLists
+from .executions.searching import LaneCounting, NewestRuns, PausedQueues, Searches, TenantCounting
 from .executions.settling import KeepingFinished, Settling
 from .executions.staging import FreedKeys, Staging
-from .housekeeping import AuditTrail, Retention, Workers
-from .job_lists import JobLists
+from .housekeeping import AuditTrail, Deletion, Retention, Workers
+from .job_lists import JobLabels
 from .jobs import JobDeletion, JobReads, JobWrites
+from .limits.changed_limits import ChangedLimits
 from .limits.limits import ConcurrencyLimits, RateLimits
 from .limits.shares import Shares
 from .limits.wait_lines import WaitLines
@@ -43,7 +46,7 @@ class StoreConformance(
     JobWrites,
     JobReads,
     JobDeletion,
-    JobLists,
+    JobLabels,
     Inserts,
     UniqueKeys,
     OverlapKeys,
@@ -53,10 +56,12 @@ class StoreConformance(
     ClaimOrder,
     FutureWork,
     ExclusiveExecutions,
+    PausedQueues,
     Shares,
     ConcurrencyLimits,
     RateLimits,
     WaitLines,
+    ChangedLimits,
     Settling,
     KeepingFinished,
     Fencing,
@@ -67,11 +72,18 @@ class StoreConformance(
     StoppedJobs,
     ExecutionLists,
     Children,
+    Labels,
+    FailureNotes,
+    Searches,
+    LaneCounting,
+    TenantCounting,
+    NewestRuns,
     Statistics,
     LiveCounting,
     Snapshots,
     Numbers,
     Retention,
+    Deletion,
     Workers,
     AuditTrail,
     Locks,

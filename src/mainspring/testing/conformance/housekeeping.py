@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ...model.execution import FINAL, State
-from ...model.store.messages import Audit, LogLine, ProgressReport, PruneRule
+from ...model.store.messages import Audit, ExecutionQuery, LogLine, ProgressReport, PruneRule
 from .base import StoreSuite, World
 
 
@@ -105,6 +105,59 @@ class Retention(StoreSuite):
         assert await world.store.children("p") == {State.FAILED: 1}
 
 
+async def all_folded(world: World) -> None:
+    while await world.store.fold(100):
+        pass
+
+
+class Deletion(StoreSuite):
+    @pytest.mark.req("SRC-4", "SEC-3")
+    async def test_finished_ones_go_with_their_logs_labels_and_audit_records(self, world: World) -> None:
+        await world.write(world.job())
+        rows = [await world.running(labels=("order=1",)) for _ in range(5)]
+        lines = (LogLine(1, "INFO", "x"),)
+        await world.store.report([ProgressReport(id=rows[0].id, token=rows[0].token, owner="w1", logs=lines)])
+        await world.settle(rows[0], failure="{}", audit=world.audit(f"execution:{rows[0].id}", "cancel"))
+        await world.settle(rows[1])
+        await all_folded(world)
+        await world.settle(rows[2], labels=("last=1",))
+        await world.settle(rows[3], todo=True)
+        skipped = world.execution(state=State.SKIPPED, finished=world.now, labels=("order=1",))
+        await world.add(skipped)
+        before = (await world.store.stats(["job-1"]))["job-1"]
+        ids = [rows[0].id, rows[1].id, rows[2].id, rows[3].id, rows[4].id, skipped.id, world.execution().id, "nobody"]
+        ids.append(rows[0].id)
+        audits = [world.audit(f"execution:{id}", "delete") for id in ids]
+        deleted = await world.store.delete_executions(ids, audits)
+        assert deleted == [True, True, True, False, False, True, False, False, False]
+        stored = {each.id for each in await world.store.audits() if each.action == "delete"}
+        assert stored == {audit.id for audit, gone in zip(audits, deleted, strict=True) if gone}
+        assert len(await world.store.audits(f"execution:{rows[0].id}")) == 2
+        assert await world.all_ids() == [rows[4].id, rows[3].id]
+        for id in (rows[0].id, rows[2].id):
+            assert await world.store.execution(id) is None
+            assert await world.store.logs(id) == []
+        found = await world.store.find(ExecutionQuery(labels=("order=1",)))
+        assert [row.id for row in found] == [rows[4].id, rows[3].id]
+        assert (await world.store.stats(["job-1"]))["job-1"] == before
+        await all_folded(world)
+        assert (await world.store.stats(["job-1"]))["job-1"] == before
+        assert await world.store.delete_executions(
+            [rows[0].id], [world.audit(f"execution:{rows[0].id}", "delete")]
+        ) == [False]
+        assert await world.store.delete_executions([], []) == []
+        assert len(await world.store.list_entries("failure", "")) == 1
+        await world.store.todo_done([rows[3].id])
+        assert await world.store.delete_executions(
+            [rows[3].id], [world.audit(f"execution:{rows[3].id}", "delete")]
+        ) == [True]
+        await world.settle(rows[4])
+        await all_folded(world)
+        await world.add(again := world.execution(state=State.FAILED, finished=world.now))
+        await all_folded(world)
+        assert (await world.get(again.id)).number == 7
+
+
 class Workers(StoreSuite):
     @pytest.mark.req("WRK-7")
     async def test_silent_ones_are_forgotten(self, world: World) -> None:
@@ -139,7 +192,7 @@ class Workers(StoreSuite):
 class AuditTrail(StoreSuite):
     async def test_newest_first_by_target_and_limit(self, world: World) -> None:
         audits = [world.audit(target=f"job-{n % 2}") for n in range(6)]
-        await world.add(world.execution(), audit=audits)
+        await world.add(*(world.execution() for _ in audits), audit=audits)
         assert await world.store.audits() == audits[::-1]
         assert await world.store.audits("job-1") == audits[::-2]
         assert await world.store.audits(limit=2) == audits[:3:-1]
@@ -151,7 +204,7 @@ class AuditTrail(StoreSuite):
     @pytest.mark.req("SEC-3", "HIS-2")
     async def test_the_oldest_are_pruned_a_few_at_a_time(self, world: World) -> None:
         audits = [world.audit() for _ in range(6)]
-        await world.add(world.execution(), audit=audits)
+        await world.add(*(world.execution() for _ in audits), audit=audits)
         assert await world.store.prune_audits(audits[0].id, 10) == 0
         assert await world.store.prune_audits(audits[5].id, 0) == 0
         assert await world.store.prune_audits(audits[5].id, 2) == 2

@@ -16,6 +16,7 @@ from .base import StoreSuite, World
 ORDERS = get_args(JobOrder)
 _ENDINGS = (State.COMPLETED, State.FAILED, State.PARTIAL, State.CANCELLED)
 _NONE = LiveCounts()
+FOREVER = 1 << 62
 
 
 class Known:
@@ -46,6 +47,8 @@ class Known:
             and (query.search is None or any(query.search in place for place in places))
             and job.name not in (query.without or ())
             and (query.code_in is None or job.origin == "api" or job.name in query.code_in)
+            and set(query.labels) <= set(job.labels)
+            and (query.due_before is None or (job.paused is None and (job.due or FOREVER) < query.due_before))
             and (not query.any_of or any(self._are_so(facts, job) for facts in query.any_of))
         )
 
@@ -78,6 +81,9 @@ def _job(world: World, n: int) -> Job:
         queue=("default", "slow")[n % 4 == 0],
         description=("", "Übersicht of the Month", "50% off_now")[n % 5 % 3],
         trigger=encode_trigger(every(minutes=1)) if ticking else None,
+        owner=(None, "ops", "Müller")[n % 7 % 3],
+        tags=("nightly",) if n % 3 == 1 else ("nightly", "eu %") if n % 3 == 2 else (),
+        metadata={"site": "news", "tier": n % 2} if n % 4 == 1 else {},
     )
     return Job(
         name=f"{'abc'[n % 3]}-{n:02}",
@@ -216,3 +222,41 @@ class JobLists(StoreSuite):
             await self.check_jobs(world, known, JobQuery(**filters))
         for facts in FACTS:
             await self.check_jobs(world, known, JobQuery(any_of=(facts,)))
+
+
+class JobLabels(JobLists):
+    @pytest.mark.req("SRC-3")
+    async def test_jobs_by_label_and_by_due_time(self, world: World) -> None:
+        await mixture(world)
+        for edited in (False, True):
+            if edited:
+                await self.relabel(world)
+            known = await Known.of(world)
+            for n, labels in enumerate(LABELS):
+                query = JobQuery(labels=labels, order=ORDERS[n % len(ORDERS)], limit=5, offset=n % 3)
+                await self.check_jobs(world, known, query)
+            for seconds in (0, 61, 63, 1_000):
+                await self.check_jobs(world, known, JobQuery(due_before=world.after(seconds), order="next_run"))
+            late = JobQuery(due_before=world.after(62), labels=LABELS[1], handler="mail.send")
+            await self.check_jobs(world, known, late)
+
+    async def relabel(self, world: World) -> None:
+        """Edits, ticks that leave the labels alone, deletions and copies."""
+        job = await world.stored_job("b-01")
+        assert await world.write(job.with_changes(overrides='{"tags":["new"],"owner":"ops"}'), job.version)
+        tick = await world.stored_job("c-02")
+        assert await world.write(tick.with_changes(next_run=world.after(-5)), tick.version, only_plan=True)
+        gone = await world.stored_job("b-04")
+        assert await world.store.delete_job(gone.name, gone.version, purge=True, audit=None)
+        await world.store.copy_in("jobs", [_job(world, 91), _job(world, 92)])
+
+
+LABELS = (
+    ("owner=ops",),
+    ("tag=nightly",),
+    ("tag=nightly", "tag=eu %"),
+    ("meta.site=news", "meta.tier=1", "owner=Müller"),
+    ("tag=new",),
+    ("tag=n",),
+    ("nobody",),
+)

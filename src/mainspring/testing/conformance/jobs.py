@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ...model.execution import State
+from ...model.job import JobSpec, encode_spec
 from ...model.store.messages import ExecutionQuery, JobWrite
 from ...model.time.instants import SECOND
 from ...model.values.ids import random_id
@@ -58,6 +59,22 @@ class JobWrites(StoreSuite):
         first = await world.store.jobs_after("", 3)
         rest = await world.store.jobs_after(first[-1].name, 3)
         assert [[job.name for job in page] for page in (first, rest)] == [["C", "a", "b"], ["d"]]
+
+    async def test_the_queues_of_jobs_are_named_once_each(self, world: World) -> None:
+        assert await world.store.job_queues() == []
+        for name, queue in (("a", "slow"), ("b", "default"), ("c", "slow"), ("d", "Mail"), ("e", "mail.7")):
+            await world.write(world.job(name, declared=encode_spec(JobSpec(handler="work", queue=queue))))
+        assert await world.store.job_queues() == ["Mail", "default", "mail.7", "slow"]
+        assert await world.store.delete_job("b", 1, purge=False, audit=world.audit())
+        assert await world.store.job_queues() == ["Mail", "mail.7", "slow"]
+
+    async def test_the_size_of_the_store_is_known_without_counting(self, world: World) -> None:
+        await world.write(world.job("a"))
+        size = await world.store.storage_size()
+        assert size.kind
+        assert size.bytes is None or size.bytes > 0
+        assert all(part.name and part.bytes >= 0 and part.rows >= 0 for part in size.parts)
+        assert size.bytes is None or not size.parts or size.bytes == sum(part.bytes for part in size.parts)
 
     async def test_jobs_are_counted_up_to_a_cap(self, world: World) -> None:
         assert await world.store.count_jobs(3) == 0

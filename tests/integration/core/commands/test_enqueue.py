@@ -97,9 +97,10 @@ async def test_higher_priority_runs_first_and_equals_run_in_order(nodes: Nodes) 
 async def test_bulk_keeps_the_order_and_applies_options(nodes: Nodes) -> None:
     app = mail(nodes)
     async with app:
+        soon = datetime.now(UTC) + timedelta(seconds=1)  # so that b has not ended, and freed its key, when c comes
+        keyed = {"unique": "k", "start_at": soon}
         made = await app.enqueue_many(
-            [("mail", {"to": "a"}), ("mail", {"to": "b"}, {"unique": "k"}), ("mail", {"to": "c"}, {"unique": "k"})],
-            by="import",
+            [("mail", {"to": "a"}), ("mail", {"to": "b"}, keyed), ("mail", {"to": "c"}, keyed)], by="import"
         )
         assert [None if each is None else each.params["to"] for each in made] == ["a", "b", None]
         assert {(await ended(app, each)).result for each in made if each} == {"hello a", "hello b"}

@@ -526,8 +526,9 @@ async def test_operator_edits_survive_a_deploy_are_visible_and_can_be_reverted(n
         assert back.state == "paused"  # paused is a state, not an edit
         resumed = await app.resume("crawl", by="ada")
         assert (resumed.state, resumed.is_paused) == ("scheduled", False)
-        actions = [audit.action for audit in await app.audits("job:crawl")]
-        assert actions == ["resume", "revert", "pause", "update"]
+        by_whom = [(audit.action, audit.actor) for audit in await app.audits("job:crawl")]
+        edits = [(action, "ada") for action in ("resume", "revert", "pause", "update")]
+        assert by_whom == [*edits[:2], ("declare", "code"), *edits[2:]]  # the deploy is among them
 
 
 @pytest.mark.req("REG-10")

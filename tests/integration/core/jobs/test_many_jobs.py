@@ -11,6 +11,7 @@ from mainspring import Mainspring, every
 from mainspring.app.adapters import SystemClock
 from mainspring.cli.commands.run import OrphanWatch
 from mainspring.core.jobs.job_cache import BATCH
+from mainspring.core.queries.queries import WALKED
 from mainspring.stores.memory import MemoryStore
 from tests.support import NEVER, until
 
@@ -25,6 +26,14 @@ class Counting(MemoryStore):
     async def jobs(self, names: Any = None) -> Any:
         self.asked["all jobs" if names is None else "some jobs"] += 1
         return await super().jobs(names)
+
+    async def jobs_after(self, name: str, limit: int) -> Any:
+        self.asked["pages"] += 1
+        return await super().jobs_after(name, limit)
+
+    async def workers(self) -> Any:
+        self.asked["workers"] += 1
+        return await super().workers()
 
     async def write_jobs(self, writes: Any) -> Any:
         self.asked["writes"] += 1
@@ -67,3 +76,16 @@ async def test_a_start_names_orphaned_work_without_reading_all_jobs() -> None:
     async with newer:
         assert await until(newer.monitoring.waiting_for_code) == {"job-0001": 1}
     assert store.asked["all jobs"] == 0
+
+
+@pytest.mark.req("NUM-1")
+async def test_a_walk_over_all_jobs_reads_small_pages_and_the_workers_once() -> None:
+    """Workers name all that they declare; a page is made without a pause."""
+    store = Counting()
+    app = declaring(store, 2 * WALKED)
+    await app.open()
+    store.asked.clear()
+    queries = (await app._runtime.engine()).queries
+    assert [len(page) async for page in queries.walk()] == [WALKED, WALKED, 1]
+    assert (store.asked["pages"], store.asked["workers"]) == (4, 1)
+    await app.close()

@@ -118,7 +118,7 @@ async def test_every_change_leaves_an_audit_record(nodes: Nodes) -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"status": "done"}, "status: 'done' is not valid; allowed: pending, running"),
+        ({"status": "done"}, "status: 'done' is not valid; allowed: 'pending', 'running'"),
         ({"limit": 0}, "limit: 0 is not valid; allowed: a whole number from 1 to 1000"),
         ({"limit": 100_000}, "limit: 100000 is not valid"),
         ({"offset": -1}, "offset: -1 is not valid"),

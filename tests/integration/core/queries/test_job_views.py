@@ -16,7 +16,7 @@ from tests.mongo_server import mongo
 from tests.servers import postgres
 from tests.support import Nodes
 
-KINDS = ["memory", "sqlite", "postgres", "mongo"]
+KINDS = ["memory", "sqlite", "postgres", "mongo", "mongo_standalone"]
 INSTANTS = {("pending", 0), ("running", 0), ("pending", 1), ("running", 1), ("failed", 2)}
 """The states of a one-shot with two attempts that fails, and its failures in each."""
 STEPS = len(INSTANTS) - 1
@@ -73,9 +73,13 @@ class Interrupted:
 
 @pytest.fixture(params=KINDS)
 def nodes(request: pytest.FixtureRequest, tmp_path: Path) -> Nodes:
-    servers = {"postgres": postgres, "mongo": lambda: mongo("replica_set")}
+    servers = {
+        "postgres": postgres,
+        "mongo": lambda: mongo("replica_set"),
+        "mongo_standalone": lambda: mongo("standalone"),
+    }
     server = servers[request.param]().migrated_database() if request.param in servers else None
-    return Nodes(request.param, tmp_path, server)
+    return Nodes(request.param.removesuffix("_standalone"), tmp_path, server)
 
 
 @pytest.mark.req("API-12", "EXE-1")
@@ -104,13 +108,13 @@ def _enqueued(steps_before: int, reads_before: int) -> int:
 
 
 def _interrupt_mongo(monkeypatch: pytest.MonkeyPatch, life: Life, after: int) -> None:
-    """There a snapshot consists of several reads of its own."""
+    """There a snapshot consists of several reads of its own, in one session or, on a standalone server, without."""
     left = after
 
     def interrupted(read: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def call(*args: Any) -> Any:
+        async def call(*args: Any, **options: Any) -> Any:
             nonlocal left
-            answer = await read(*args)
+            answer = await read(*args, **options)
             left -= 1
             if left <= 0:
                 await life.step()
@@ -118,5 +122,5 @@ def _interrupt_mongo(monkeypatch: pytest.MonkeyPatch, life: Life, after: int) ->
 
         return call
 
-    for name in ("live_of", "stats"):
+    for name in ("_read", "live_of", "stats"):
         monkeypatch.setattr(lists, name, interrupted(getattr(lists, name)))

@@ -30,6 +30,8 @@ from mainspring.core.tenants.endings import CheckedParents
 from mainspring.core.tenants.fan_out import MOST_HANGING
 from mainspring.core.views.execution import row_of
 from mainspring.model.events import AttemptEnded, Trouble
+from mainspring.model.execution import ExecutionRow
+from mainspring.model.store.messages import ExecutionQuery
 from tests.support import DEADLINE, Nodes, Seen, ended, until
 
 AT_ONCE = Retry("20ms", multiplier=1)
@@ -704,3 +706,37 @@ def test_the_blocking_facade_reads_and_retries_too(sqlite_nodes: Nodes) -> None:
         assert [run.tenant for run in facade.tenants.runs(parent)] == ["a", "b"]
         broken.clear()
         assert facade.wait(facade.tenants.retry_failed(parent), timeout=DEADLINE).result["total"] == 1
+
+
+@pytest.mark.req("TEN-3")
+async def test_a_tenant_that_ends_while_the_list_is_read_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Mainspring("memory://")
+    release = asyncio.Event()
+
+    @app.job("nightly", tenants=["a", "b"])
+    async def nightly(ctx: JobContext) -> None:
+        if ctx.tenant == "b":
+            await release.wait()
+            raise NonRetryable("no")
+
+    async with app:
+        parent = await app.trigger("nightly")
+        await until(lambda: _states(app, parent, {"a": "completed", "b": "running"}))
+        store = (await app._runtime.engine()).tenants._store
+        find, looked = store.find, list[ExecutionQuery]()
+
+        async def late_find(query: ExecutionQuery) -> list[ExecutionRow]:
+            looked.append(query)
+            if len(looked) == 1:  # b was counted as running, and ends before the running ones are read
+                release.set()
+                await app.wait(parent)
+            return await find(query)
+
+        monkeypatch.setattr(store, "find", late_find)
+        runs = await app.tenants.runs(parent)
+        assert {run.tenant: run.status for run in runs} == {"a": State.COMPLETED, "b": State.FAILED}
+        assert looked
+
+
+async def _states(app: Mainspring, parent: Execution, wanted: dict[str, str]) -> bool:
+    return {run.tenant: run.status.value for run in await app.tenants.runs(parent)} == wanted

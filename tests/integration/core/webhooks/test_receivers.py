@@ -200,8 +200,8 @@ async def test_what_failed_is_sent_again_in_bulk_under_the_same_id(memory_nodes:
         await until(lambda: _count(app, "failed", 1))
         del receiver.behaviours["/hook"]
         await app.webhooks.enable("hook")
-        done = await app.bulk.executions("retry", job="mainspring.webhooks", tenant="hook", status="failed")
-        assert done.done == 1
+        filter = {"job": "mainspring.webhooks", "tenant": "hook", "status": "failed"}
+        assert (await app.bulk.wait((await app.bulk.start("retry", filter=filter)).id, timeout=10)).done == 1
         await until(lambda: _count(app, "completed", 1))
         first, again = receiver.messages
         assert (first.body, first.headers["webhook-id"]) == (again.body, again.headers["webhook-id"])
@@ -241,10 +241,11 @@ async def test_nobody_but_mainspring_sends_as_mainspring(memory_nodes: Nodes) ->
         with pytest.raises(CommandRefused, match="it is Mainspring's own"):
             await app.cancel("mainspring.webhooks")
         test = await app.webhooks.test("a")
-        assert (await app.bulk.jobs("cancel", origin="api")).items == []
-        assert (await app.bulk.executions("cancel", status="pending")).items == []
-        done = await app.bulk.executions("cancel", status="pending", job="mainspring.webhooks")
-        assert [item.id for item in done.items] == [test.id]
+        assert (await app.bulk.preview("cancel", "jobs", filter={"origin": "api"})).total == 0
+        assert (await app.bulk.preview("cancel", filter={"status": "pending"})).total == 0
+        filter = {"job": "mainspring.webhooks", "status": "pending"}
+        done = await app.bulk.wait((await app.bulk.start("cancel", filter=filter)).id, timeout=10)
+        assert [item.id for item in (await app.bulk.items(done.id)).items] == [test.id]
         body = {"id": "x", "event": "execution.failed", "body": "{}"}
         for command in (app.trigger, app.enqueue):
             with pytest.raises(CommandRefused, match="it is Mainspring's own"):

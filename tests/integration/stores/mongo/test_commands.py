@@ -75,7 +75,7 @@ KINDS: dict[str, tuple[Fields, float]] = {
 async def counted(count: int, fields: Fields, end: Ending = ending) -> Commands:
     """The commands of `count` executions from their first claim to their last ending."""
     commands = Commands()
-    url = mongo("standalone").new_database()
+    url = mongo("standalone").migrated_database()
     client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(url, event_listeners=[commands])
     async with client:
         store = MongoStore(client, name=client.get_default_database().name, time=StillTime())

@@ -27,7 +27,7 @@ Client = pymongo.MongoClient[dict[str, Any]]
 
 @pytest.fixture
 def url() -> str:
-    return mongo("replica_set").new_database()
+    return mongo("replica_set").migrated_database()
 
 
 def reminders(url: str, **options: Any) -> Mainspring:
@@ -164,7 +164,7 @@ async def test_of_two_transactions_at_the_very_same_time_one_is_run_again(url: s
 
 @pytest.mark.req("ENQ-2")
 async def test_a_server_that_stands_alone_says_that_it_has_no_transactions() -> None:
-    app = reminders(mongo("standalone").new_database())
+    app = reminders(mongo("standalone").migrated_database())
     await app.open()
     client: AsyncClient
     async with AsyncMongoClient(mongo("standalone").url()) as client, client.start_session() as session:

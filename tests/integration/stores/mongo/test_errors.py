@@ -19,6 +19,7 @@ from pymongo.errors import (
     NotPrimaryError,
     OperationFailure,
     ServerSelectionTimeoutError,
+    WriteConcernError,
     WTimeoutError,
 )
 from pymongo.synchronous.topology import Topology as BlockingTopology
@@ -40,7 +41,7 @@ from mainspring.model.store.messages import (
     WorkerInfo,
 )
 from mainspring.stores.mongo import MongoStore, workers
-from mainspring.stores.mongo.connection import errors
+from mainspring.stores.mongo.connection import collection, errors
 from mainspring.stores.mongo.connection.errors import Refused, Unsure, translated
 from tests.integration.stores.mongo_support import ending, execution, opened, request
 from tests.mongo_server import mongo
@@ -59,11 +60,13 @@ CALLS: dict[str, Callable[[MongoStore], Awaitable[Any]]] = {
     "locks": lambda s: s.locks(),
     "open": lambda s: MongoStore(s._source.address.url if s._source.address else "").open(),
     "now": lambda s: s.now(),
+    "storage_size": lambda s: s.storage_size(),
     "write_jobs": lambda s: s.write_jobs([JobWrite(job=JOB, seen_version=1, executions=(execution(),), audit=AUDIT)]),
     "delete_job": lambda s: s.delete_job("job", 1, purge=True, audit=AUDIT),
     "jobs": lambda s: s.jobs(),
     "job_snapshots": lambda s: s.job_snapshots(["job"]),
     "jobs_after": lambda s: s.jobs_after("", 10),
+    "job_queues": lambda s: s.job_queues(),
     "count_jobs": lambda s: s.count_jobs(10),
     "find_jobs": lambda s: s.find_jobs(JobQuery(), 10),
     "due_jobs": lambda s: s.due_jobs(10),
@@ -85,9 +88,14 @@ CALLS: dict[str, Callable[[MongoStore], Awaitable[Any]]] = {
     "held_keys": lambda s: s.held_keys("unique"),
     "execution": lambda s: s.execution(ROW.id),
     "find": lambda s: s.find(ExecutionQuery()),
+    "search": lambda s: s.search(ExecutionQuery(), 10),
+    "lane_counts": lambda s: s.lane_counts(),
+    "tenant_counts": lambda s: s.tenant_counts(10),
+    "newest_runs": lambda s: s.newest_runs(["job-1"], 10),
     "count": lambda s: s.count(ExecutionQuery(), 10),
     "logs": lambda s: s.logs(ROW.id),
     "fold": lambda s: s.fold(10),
+    "delete_executions": lambda s: s.delete_executions([ROW.id], [AUDIT]),
     "prune": lambda s: s.prune(RULE, 10),
     "prune_workers": lambda s: s.prune_workers(10),
     "workers": lambda s: s.workers(),
@@ -170,3 +178,25 @@ def test_refusals_name_the_index_and_everything_else_is_certain() -> None:
     assert type(translated(OperationFailure("not allowed", 13), "db")) is StoreError
     conflict = OperationFailure("WriteConflict", 112, {"errorLabels": ["TransientTransactionError"]})
     assert translated(conflict, "db") is conflict
+
+
+@pytest.mark.req("OPS-9")
+async def test_an_election_at_any_step_of_the_schema_does_not_stop_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every first call fails after the server has done what it was asked to, as in an election."""
+    interrupted: list[str] = []
+    answered = collection.answered
+
+    async def interrupt(name: str, call: Awaitable[Any]) -> Any:
+        done = await answered(name, call)
+        kind = str(getattr(call, "__qualname__", call))
+        if kind in interrupted:
+            return done
+        interrupted.append(kind)
+        raise translated(WriteConcernError("operation was interrupted", 11602), name)
+
+    monkeypatch.setattr(collection, "answered", interrupt)
+    url = mongo("standalone").new_database()
+    for _ in range(2):  # a new database, and one whose schema is there
+        async with opened(url):
+            pass
+    assert len(interrupted) >= 3, interrupted

@@ -29,12 +29,12 @@ SCARCE = Limit("api", rate=0.001, burst=10)
 
 @pytest.fixture(params=KINDS)
 def url(request: pytest.FixtureRequest) -> str:
-    return mongo(request.param).new_database()
+    return mongo(request.param).migrated_database()
 
 
 @pytest.fixture
 def replica_set_url() -> str:
-    return mongo("replica_set").new_database()
+    return mongo("replica_set").migrated_database()
 
 
 def limited(*limits: Limit, **fields: Any) -> ExecutionRow:

@@ -121,7 +121,7 @@ async def test_what_comes_before_the_lane_comes_first() -> None:
 @pytest.mark.parametrize("version", postgres_versions())
 async def test_going_on_is_a_walk_along_the_index_of_ready_rows(version: str) -> None:
     plans: list[str] = []
-    values = (*[None] * 7, "w", 1, "{work}", None, 30_000_000, BATCH, 0, False)
+    values = (*[None] * 8, "w", 1, "{work}", None, None, 30_000_000, BATCH, 0, False)
     async with (
         filled(version) as backlog,
         await psycopg.AsyncConnection.connect(backlog.url, autocommit=True) as connection,

@@ -25,7 +25,7 @@ from mainspring.stores.postgres import PostgresStore
 from tests.servers import postgres
 from tests.support import NEVER
 
-EMPTY = "DELETE FROM mainspring.live; DELETE FROM mainspring.history; DELETE FROM mainspring.limit_state"
+EMPTY = ";".join(f"DELETE FROM mainspring.{table}" for table in ("live", "history", "limit_state", "label"))
 OWN = {"id", "created", "due", "trace_id"}  # of each row, however it is made
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -51,6 +51,7 @@ def specs(draw: st.DrawFn) -> JobSpec:
         queue=draw(names),
         priority=draw(st.integers(-5, 5)),
         params=draw(params),
+        search=draw(st.sampled_from([(), ("a",), ("c", "a", "b.x")])),
         max_attempts=draw(st.integers(1, 5)),
         retry=draw(st.sampled_from([Retry("queue"), Retry("tenant")])),
         timeout=draw(st.none() | st.just(5.0)),
@@ -99,7 +100,9 @@ class Ways:
         job = Job(name=f"job{number}", id=f"id-{number}", declared=encode_spec(spec))
         assert (await self._store.write_jobs([JobWrite(job=job, seen_version=None)]))[0].won
         own = await self._row(await self._by_app(job, request, None), request)
-        assert await self._row(await self._by_app(job, request, self._connection), request) == own
+        # In a transaction of the caller a row that may be skipped is marked while the list of endpoints is not fresh.
+        in_transaction = await self._row(await self._by_app(job, request, self._connection), request)
+        assert in_transaction | {"todo": own["todo"]} == own
         assert await self._row(await self._by_sql(job, request), request) == own
 
     async def _by_app(self, job: Job, request: dict[str, Any], connection: Any) -> str:

@@ -9,15 +9,19 @@ from typing import Any
 import psycopg
 import pytest
 
+from mainspring.admin import schema
 from mainspring.cli.root import run_command
-from mainspring.model.errors import SchemaMismatch
-from mainspring.model.store.messages import LogLine
+from mainspring.model.errors import ConfigurationError, SchemaMismatch, StoreError
+from mainspring.model.store.messages import HeartbeatRequest, LogLine, WorkerInfo
+from mainspring.model.store.schema import SchemaSteps
 from mainspring.stores.postgres import PostgresStore, migrate
 from mainspring.stores.postgres.statements import VERSIONS, definitions, versions
 from tests.integration.stores.postgres.test_store import life, opened
 from tests.servers import postgres
+from tests.support import until
 
 NEWEST = max(VERSIONS)
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 OURS = "SELECT mainspring.backlog()"
 OTHERS = "CREATE OR REPLACE FUNCTION mainspring.backlog() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 7'"
 
@@ -31,6 +35,11 @@ def ask(url: str, text: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(text.encode())
         return cursor.fetchall() if cursor.description else []
+
+
+def at_step_2(url: str) -> None:
+    steps = " ".join(text for _, text in versions()[:2])
+    ask(url, f"CREATE SCHEMA mainspring; {steps} UPDATE mainspring.meta SET value = 2 WHERE key = 'schema'")
 
 
 async def open_once(url: str) -> None:
@@ -58,22 +67,19 @@ async def test_a_current_database_is_left_alone(url: str) -> None:
 
 
 @pytest.mark.req("OPS-5", "EXE-11")
-async def test_log_lines_of_version_1_are_kept_without_a_logger(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    all_versions = versions
-    monkeypatch.setattr(migrate, "versions", lambda schema: all_versions(schema)[:1])
-    await open_once(url)
+async def test_log_lines_of_version_1_are_kept_without_a_logger(url: str) -> None:
+    ask(url, f"CREATE SCHEMA mainspring; {versions()[0][1]} UPDATE mainspring.meta SET value = 1 WHERE key = 'schema'")
     id = "0199c1f2-7d5e-7abc-8def-0123456789ab"
     ask(url, f"INSERT INTO mainspring.log (execution_id, seq, at, level, message) VALUES ('{id}', 1, 5, 'INFO', 'old')")
-    monkeypatch.undo()
     async with opened(url) as store:
         assert await store.logs(id) == [(1, LogLine(5, "INFO", "old"))]
-    assert ask(url, "SELECT value FROM mainspring.meta WHERE key = 'schema'") == [(NEWEST,)]
+    assert ask(url, "SELECT value FROM mainspring.meta WHERE key = 'schema'") == [(migrate.STEPS.base,)]
 
 
 @pytest.mark.req("OPS-5")
 async def test_a_schema_of_a_later_release_is_refused(url: str) -> None:
     await open_once(url)
-    ask(url, "UPDATE mainspring.meta SET value = value + 1 WHERE key = 'schema'")
+    ask(url, f"UPDATE mainspring.meta SET value = {NEWEST + 1} WHERE key = 'schema'")
     with pytest.raises(SchemaMismatch, match=f"schema is at {NEWEST + 1}, this release needs {NEWEST}"):
         await PostgresStore(url).open()
 
@@ -85,7 +91,7 @@ async def test_a_changed_function_is_applied_again(url: str, capsys: pytest.Capt
     ask(url, OTHERS)
     ask(url, "UPDATE mainspring.definition SET checksum = 'other', release = '{0,0,9}' WHERE name = 'backlog'")
     shown = await asyncio.to_thread(status_of, url, capsys)
-    assert (shown["current"], shown["pending"], shown["outdated"]) == (NEWEST, [], ["backlog"])
+    assert (shown["expanded"], shown["pending"], shown["outdated"]) == (NEWEST, [], ["backlog"])
     await asyncio.gather(*(open_once(url) for _ in range(4)))
     assert ask(url, OURS) == [(50,)]
     assert (await asyncio.to_thread(status_of, url, capsys))["outdated"] == []
@@ -131,10 +137,10 @@ def status_of(url: str, capsys: pytest.CaptureFixture[str], command: str = "stat
 def test_the_command_line_shows_migrates_and_prints(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"{url}?schema=jobs"
     before = status_of(url, capsys)
-    assert (before["schema"], before["current"], before["pending"]) == ("jobs", 0, list(VERSIONS))
+    assert (before["schema"], before["expanded"], before["pending"]) == ("jobs", 0, list(VERSIONS))
     assert before["outdated"] == sorted(one.name for one in definitions())
     after = status_of(url, capsys, "migrate")
-    assert (after["current"], after["pending"], after["outdated"]) == (NEWEST, [], [])
+    assert (after["expanded"], after["pending"], after["outdated"]) == (NEWEST, [], [])
     assert status_of(url, capsys) == status_of(url, capsys, "migrate") == after
     assert run_command(["db", "status", "--database-url", url]) == 0
     assert f"{NEWEST} of {NEWEST}" in capsys.readouterr().out
@@ -166,4 +172,63 @@ def test_the_printed_sql_may_be_applied_again(url: str, capsys: pytest.CaptureFi
         assert run_command(["db", "sql", "--database-url", url, "--after", str(after)]) == 0
         ask(url, capsys.readouterr().out)
     shown = status_of(url, capsys)
-    assert (shown["current"], shown["outdated"]) == (NEWEST, [])
+    assert (shown["expanded"], shown["outdated"]) == (NEWEST, [])
+
+
+@pytest.mark.req("UPG-1")
+@pytest.mark.parametrize("first", ["worker", "job", "job_list"])
+async def test_a_migration_and_the_release_before_never_hold_each_other_up(url: str, first: str) -> None:
+    """Its heartbeats and ticks write a row of a small table, and then the live one."""
+    at_step_2(url)
+    with psycopg.connect(url) as before:
+        before.execute(f"DELETE FROM mainspring.{first}".encode())
+        migration = asyncio.create_task(open_once(url))
+        await until(lambda: ask(url, WAITING) != [(0,)] or migration.done())
+        before.execute("SET lock_timeout = '5s'; DELETE FROM mainspring.live")
+        before.commit()
+    await migration
+
+
+@pytest.mark.req("UPG-1")
+async def test_nobody_queues_up_behind_a_migration_that_waits(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup or report holds a table for long: those who write it go on, and the migration says what to do."""
+    at_step_2(url)
+    with psycopg.connect(url) as report:
+        report.execute("SELECT * FROM mainspring.worker")
+        migration = asyncio.create_task(open_once(url))
+        await until(lambda: ask(url, WAITING) != [(0,)] or migration.done(), "the migration waits")
+        beat = "INSERT INTO mainspring.worker (id, seen, info) VALUES ('w', 0, '{}')"
+        await asyncio.to_thread(ask, url, f"SET lock_timeout = '5s'; {beat}")
+        monkeypatch.setattr(migrate, "PATIENCE", 0.0)
+        with pytest.raises(StoreError, match=r"the schema was not changed: .* and run `mainspring db migrate`"):
+            await open_once(url)
+    await migration
+
+
+@pytest.mark.req("UPG-1")
+async def test_a_contracting_step_waits_for_the_release_before_and_shuts_it_out(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(url) as store:
+        before = WorkerInfo(id="w", host="here", pid=1, version="0.2.0", lease=3600)
+        store.heartbeat(HeartbeatRequest(worker=before, leases=(), lease=30))
+    monkeypatch.setattr(migrate, "STEPS", SchemaSteps(base=2, newest=5, oldest=4, contracts={5: "0.3.0"}))
+    steps = [(4, "CREATE TABLE mainspring.new (n integer);"), (5, "DROP TABLE mainspring.new;")]
+    monkeypatch.setattr(migrate, "versions", lambda schema: [*versions(schema), *steps])
+    found = await schema.migrate(url)
+    assert (found.required, found.expanded, found.pending, found.contracts) == (2, 4, [], [5])
+    assert found.running == {"0.2.0": 1}
+    with pytest.raises(ConfigurationError, match=r"worker w on here runs Mainspring 0\.2\.0, and step 5 takes away"):
+        await schema.migrate(url, contract=True)
+    store = PostgresStore(url, auto_migrate=False)  # the new release works on both sides of the step
+    await store.open()
+    await store.remove_worker("w")
+    await store.close()
+    found = await schema.migrate(url, contract=True)
+    assert (found.required, found.expanded, found.pending, found.contracts) == (5, 5, [], [])
+    assert ask(url, "SELECT to_regclass('mainspring.new')") == [(None,)]
+    await store.open()
+    await store.close()
+    monkeypatch.undo()
+    with pytest.raises(SchemaMismatch, match=f"is at 5, this release needs {NEWEST}"):
+        await open_once(url)

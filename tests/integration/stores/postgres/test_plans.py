@@ -1,10 +1,11 @@
 """What the server does for each statement: along an index, and no more of it however much there is.
 
-`make plans ROWS=1000000` runs this with a million rows of each kind; `make test` with a hundred thousand.
+`make plans ROWS=1000000` runs this with a million rows of each kind; `make test` with thirty thousand.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -15,11 +16,12 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 
 from mainspring.model.execution import ExecutionRow, State
-from mainspring.model.store.messages import Change, ClaimRequest, ExecutionQuery, JobWrite, PruneRule
+from mainspring.model.store.messages import Change, ClaimRequest, ExecutionQuery, JobQuery, JobWrite, PruneRule
 from mainspring.model.time.instants import SECOND
 from mainspring.model.values.ids import random_id
 from mainspring.stores.postgres import PostgresStore
@@ -29,7 +31,7 @@ from mainspring.stores.postgres.migrate import script
 from tests.servers import postgres
 from tests.support import until
 
-ROWS = int(os.environ.get("PLAN_ROWS", "100000"))
+ROWS = int(os.environ.get("PLAN_ROWS", "30000"))
 FEW = 2_000
 OWNER = "w1"
 CHANCE = random.Random(1)
@@ -73,7 +75,12 @@ FILL = """
         CASE WHEN n %% 10 = 0 THEN 't' || n %% 1000 END, CASE WHEN n %% 10 = 0 THEN 'p' || n / 100 END,
         '{"job":"job","job_id":"job-1","handler":"work","params":"{}"'
     FROM (SELECT n, mainspring.now_micros() - n::bigint * 100000 AS t FROM generate_series(1, %(rows)s) n) x;
-    ANALYZE mainspring.job; ANALYZE mainspring.live; ANALYZE mainspring.history;
+    INSERT INTO mainspring.label (label, id) SELECT 'order_id=' || n, h.id
+        FROM (SELECT id, row_number() OVER () AS n FROM mainspring.history) h;
+    INSERT INTO mainspring.label (label, id) SELECT '!group', h.id FROM mainspring.history h;
+    UPDATE mainspring.job_list SET labels = ARRAY['owner=o' || job_key / 100, 'tag=all'];
+    ANALYZE mainspring.job; ANALYZE mainspring.live; ANALYZE mainspring.history; ANALYZE mainspring.label;
+    ANALYZE mainspring.job_list;
 """
 
 
@@ -233,6 +240,21 @@ async def prune_nothing(store: PostgresStore) -> None:
     assert await store.prune(rule, 500) == 0
 
 
+def searched(**filters: Any) -> Any:
+    """A step that looks at few candidates, and finds nothing among them."""
+
+    async def step(store: PostgresStore) -> None:
+        query = ExecutionQuery(**{"error_text": "nowhere", "limit": 20, **filters})
+        assert (await store.search(query, 10)).rows == []
+        assert await store.count(query, 20, 10) == 0
+
+    return step
+
+
+def long_ago(hours: int) -> int:
+    return time.time_ns() // 1000 - hours * 3_600 * SECOND
+
+
 async def tick(store: PostgresStore) -> None:
     """Once as planned, once with every job's execution still alive."""
     for expected in ("added", "skipped"):
@@ -265,6 +287,7 @@ STEPS: dict[str, Any] = {
     "statistics of some jobs": lambda store: store.stats(["idle-5", "idle-7"]),
     "tick": tick,
     "walk over jobs": lambda store: store.jobs_after("idle5", 50),
+    "queues of jobs": lambda store: store.job_queues(),
     "newest": lambda store: store.find(ExecutionQuery(limit=20)),
     "page": lambda store: store.find(ExecutionQuery(limit=20, before="019b0000-0000-7000-8000-000000000000")),
     "of a job": lambda store: store.find(ExecutionQuery(job="job7", limit=20)),
@@ -292,6 +315,26 @@ STEPS: dict[str, Any] = {
     "log lines": lambda store: store.logs("019b0000-0000-7000-8000-000000000000"),
     "executions to copy": lambda store: store.copy_out("executions", "019b0000-0000-7000-8000-000000000000", 20),
     "jobs to copy": lambda store: store.copy_out("jobs", "idle5", 20),
+    "search": searched(),
+    "search by handler and queue": searched(handler="nothing", queue="none"),
+    "search by worker and duration": searched(workers=frozenset({"w"}), longer_than=5),
+    "search by reason, oldest first": searched(reason="none", oldest_first=True),
+    "search by label": searched(labels=("!group",)),
+    "search by labels and tenant": searched(labels=("!group", "order_id=7"), tenant="t10"),
+    "search by label in a range of time": searched(labels=("!group",), created_from=long_ago(1)),
+    "search among pending": searched(states=frozenset({State.PENDING})),
+    "search among failed": searched(states=frozenset({State.FAILED}), tenant="t10"),
+    "search of a job": searched(job="job7", trigger="manual"),
+    "search of failed of a job": searched(job="job1", states=frozenset({State.FAILED})),
+    "search of a tenant": searched(tenant="t10", trigger="manual", without_system=True),
+    "search of a trigger": searched(trigger="manual", handler="nothing"),
+    "search in a range of time": searched(created_from=long_ago(2), created_to=long_ago(1)),
+    "by search key": lambda store: store.find(ExecutionQuery(labels=("order_id=7",))),
+    "of an error group": lambda store: store.find(ExecutionQuery(labels=("!group",), limit=20)),
+    "jobs by label": lambda store: store.find_jobs(JobQuery(labels=("owner=o1", "tag=all"), limit=20), 50),
+    "jobs by due time": lambda store: store.find_jobs(JobQuery(due_before=1, order="next_run", limit=20), 50),
+    "newest runs of some jobs": lambda store: store.newest_runs(["job-7", "job-11", "idle-5"], 20),
+    "newest runs since": lambda store: store.newest_runs(["job-7"], 20, long_ago(1)),
     "prune nothing": prune_nothing,
     "fold nothing": lambda store: store.fold(100),
 }
@@ -310,6 +353,55 @@ async def test_along_an_index_and_flat_however_much_there_is(step: str) -> None:
         assert source.plans
         assert source.scanned() & large_tables(ROWS) == set()
     assert many <= 2 * few + 60, f"{few} buffers with {FEW} rows, {many} with {ROWS}"
+
+
+@pytest.mark.req("DSH-1")
+async def test_the_newest_runs_of_a_job_are_found_past_its_many_tenants() -> None:
+    """The server expects few rows of each of the many jobs, and must not take that as a reason to sort them."""
+    url = postgres().migrated_database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(FAN_OUTS.encode())
+        connection.execute("VACUUM ANALYZE mainspring.history")
+    store, source = PostgresStore(url), Explaining(url)
+    await store.open()
+    assert store._opened is not None
+    own, store._opened.db._source = store._opened.db._source, source
+    try:
+        found = await store.newest_runs(["job-0"], 10)
+    finally:
+        store._opened.db._source = own
+        await source.close()
+        await store.close()
+    assert [run.created for run in found["job-0"]] == [(1_800_000 - n) * SECOND for n in range(10)]
+    assert source.buffers < 2_000
+
+
+FAN_OUTS = """
+    INSERT INTO mainspring.incarnation (job_id, job) SELECT 'job-' || n, 'job' || n FROM generate_series(0, 4000) n;
+    INSERT INTO mainspring.history (id, created, due, token, job_key, failures, crashes, alone, staged, todo, keep,
+        stray, state, tenant, parent_id, body)
+    SELECT overlay(mainspring.new_id(t)::text PLACING version FROM 15 FOR 1)::uuid, t, t, 1, i.key, 0, 0, false, false,
+        false, true, false, 'completed', tenant, parent, '{"job":"job","job_id":"job-0","handler":"work","params":"{}"'
+    FROM (
+        SELECT 'job-' || n AS job, 1800000000000::bigint AS t, '7' AS version, NULL AS tenant, NULL AS parent
+        FROM generate_series(1, 4000) n
+        UNION ALL
+        SELECT 'job-0', (1800000 - n) * 1000000::bigint, '7', NULL, NULL FROM generate_series(0, 19) n
+        UNION ALL
+        SELECT 'job-0', (1800000 - n % 20) * 1000000::bigint - 1000, '8', 't' || n, 'p' || n % 20
+        FROM generate_series(0, 39999) n
+    ) x JOIN mainspring.incarnation i ON i.job_id = x.job
+"""
+"""4,000 jobs with one run each, and one with 20 runs of 2,000 tenants."""
+
+
+@pytest.mark.req("QUE-1")
+async def test_counts_by_lane_read_indexes_alone() -> None:
+    async with watched(ROWS) as (store, source):
+        counts = {(one.queue, one.handler): one for one in await store.lane_counts()}
+        assert source.scanned() & large_tables(ROWS) == set()
+    assert counts["default", "work"].ready > 0 < counts["default", "work"].planned
+    assert counts["default", "limit"].parked > 0
 
 
 @pytest.mark.req("NUM-1")
@@ -345,3 +437,29 @@ def execution(**fields: Any) -> ExecutionRow:
     now = time.time_ns() // 1000
     plain = {"id": random_id(now, CHANCE), "job": "job", "job_id": "job-1", "handler": "work"}
     return ExecutionRow(**{**plain, "created": now, "due": now, **fields})
+
+
+@pytest.mark.req("SRC-3")
+async def test_a_job_with_many_incarnations_is_searched_in_one_plan() -> None:
+    """One search for each of them would be planned for seconds."""
+    url = postgres().migrated_database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO mainspring.incarnation (job_id, job) SELECT 'j' || n, 'j' FROM generate_series(1, 300) n"
+        )
+    store = PostgresStore(url)
+    await store.open()
+    rows = [execution(job="j", job_id=f"j{n}") for n in range(1, 301, 3)]
+    await store.add(rows)
+    found: list[str] = []
+    query = ExecutionQuery(job="j", handler="work", limit=60)
+    async with asyncio.timeout(10):
+        while True:
+            page = await store.search(query, 1_000)
+            found += [row.id for row in page.rows]
+            if not page.rows and page.searched_to is None:
+                break
+            query = msgspec.structs.replace(query, before=page.searched_to or found[-1])
+        assert await store.count(ExecutionQuery(job="j", handler="work"), 1_000, 1_000) == len(rows)
+    assert found == sorted((row.id for row in rows), reverse=True)
+    await store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -73,9 +74,25 @@ async def test_a_server_without_room_for_more_connections_names_both_settings(ur
 
 @pytest.mark.req("OPS-8")
 async def test_who_waits_too_long_for_a_connection_of_the_pool_hears_what_to_change() -> None:
-    wires = pool._Wires(1, 0.05, lambda: pool.KEPT)
+    wires = pool._Wires(1, 0.05, lambda: pool.KEPT, lambda: False)
     assert await wires.take() is None
     with pytest.raises(StoreUnavailable, match=r"all 1 connections .* pool_size .*max_connections"):
         await wires.take()
     wires.drop(None)
     assert await wires.take() is None
+
+
+async def test_a_connection_that_comes_back_to_a_closed_pool_is_closed() -> None:
+    """Somebody waits for his turn, gets the connection, and is cancelled while the pool closes."""
+    closed: list[bool] = []
+    wires = pool._Wires(1, 60.0, lambda: pool.KEPT, lambda: bool(closed))
+    assert await wires.take() is None
+    waiting = asyncio.create_task(wires.take())
+    await asyncio.sleep(0)
+    wire: Any = Mock()
+    wires.give_back(wire)
+    closed.append(True)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    wire.close.assert_called_once_with()

@@ -13,14 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from mainspring.model.errors import SchemaMismatch, StoreError
-from mainspring.stores.sqlite import migrate
+from mainspring.admin import schema
+from mainspring.app.adapters import SystemClock
+from mainspring.model.errors import ConfigurationError, SchemaMismatch, StoreError
+from mainspring.model.store.messages import HeartbeatRequest, WorkerInfo
+from mainspring.model.store.schema import SchemaAt, SchemaSteps
+from mainspring.stores.sqlite import SqliteStore, migrate
+from mainspring.stores.sqlite.migrate import STEPS
 from mainspring.stores.sqlite.statements import versions
 from mainspring.stores.sqlite.threads.connect import connect
+from tests.integration.stores.sqlite_support import opened
 from tests.support import DEADLINE
 
-NEWEST = versions()[-1][0]
+NEWEST = STEPS.newest
+UP_TO_DATE = SchemaAt(STEPS.base, NEWEST)
 OPENERS, FILES = 4, 100
 ROOT = Path(__file__).parents[4]
 
@@ -62,9 +70,9 @@ def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 @pytest.mark.req("OPS-5")
 def test_an_empty_file_gets_the_schema(file: sqlite3.Connection) -> None:
-    assert migrate.version_of(file) == 0
+    assert migrate.schema_at(file) == SchemaAt()
     migrate.migrate(file, "jobs.db", DEADLINE)
-    assert migrate.version_of(file) == NEWEST
+    assert migrate.schema_at(file) == UP_TO_DATE
     assert file.execute("SELECT count(*) FROM mainspring_view_jobs").fetchone() == (0,)
     assert not file.in_transaction
 
@@ -86,7 +94,7 @@ def test_a_newer_file_is_refused_and_left_alone(file: sqlite3.Connection) -> Non
     file.execute("UPDATE mainspring_meta SET value = ? WHERE key = 'schema'", (NEWEST + 1,))
     with pytest.raises(SchemaMismatch, match=f"schema is at {NEWEST + 1}, this release needs {NEWEST}; update"):
         migrate.migrate(file, "jobs.db", DEADLINE)
-    assert migrate.version_of(file) == NEWEST + 1
+    assert migrate.schema_at(file) == SchemaAt(NEWEST + 1, NEWEST + 1)
     assert not file.in_transaction
 
 
@@ -95,9 +103,42 @@ def test_a_later_version_is_applied_to_an_older_file(file: sqlite3.Connection, m
     migrate.migrate(file, "jobs.db", DEADLINE)
     later = [*versions(), (NEWEST + 1, "ALTER TABLE mainspring_jobs ADD COLUMN colour TEXT;")]
     monkeypatch.setattr(migrate, "versions", lambda: later)
+    monkeypatch.setattr(migrate, "STEPS", replace(STEPS, newest=NEWEST + 1))
     migrate.migrate(file, "jobs.db", DEADLINE)
-    assert migrate.version_of(file) == NEWEST + 1
+    assert migrate.schema_at(file) == SchemaAt(STEPS.base, NEWEST + 1)
     assert file.execute("SELECT colour FROM mainspring_jobs").fetchall() == []
+
+
+@pytest.mark.req("UPG-1")
+async def test_a_contracting_step_waits_for_the_release_before_and_shuts_it_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, url = tmp_path / "jobs.db", f"sqlite:///{tmp_path / 'jobs.db'}"
+    store = SqliteStore(path, SystemClock())
+    await store.open()
+    before = WorkerInfo(id="w", host="here", pid=1, version="0.2.0", lease=3600)
+    store.heartbeat(HeartbeatRequest(worker=before, leases=(), lease=30))
+    await store.close()
+    monkeypatch.setattr(migrate, "STEPS", SchemaSteps(base=2, newest=5, oldest=4, contracts={5: "0.3.0"}))
+    expand, contract = "CREATE TABLE mainspring_new (n INTEGER);", "DROP TABLE mainspring_new;"
+    monkeypatch.setattr(migrate, "versions", lambda: [*versions(), (4, expand), (5, contract)])
+    found = await schema.migrate(url)
+    assert (found.required, found.expanded, found.pending, found.contracts) == (2, 4, [], [5])
+    assert found.running == {"0.2.0": 1}
+    with pytest.raises(ConfigurationError, match=r"worker w on here runs Mainspring 0\.2\.0, and step 5 takes away"):
+        await schema.migrate(url, contract=True)
+    async with opened(path, auto_migrate=False) as store:  # the new release works on both sides of the step
+        await store.remove_worker("w")
+    found = await schema.migrate(url, contract=True)
+    assert (found.required, found.expanded, found.pending, found.contracts) == (5, 5, [], [])
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_new'").fetchall() == []
+    async with opened(path, auto_migrate=False):
+        pass
+    monkeypatch.undo()
+    with pytest.raises(SchemaMismatch, match=f"is at 5, this release needs {NEWEST}"):
+        async with opened(path):
+            pass
 
 
 @pytest.mark.req("OPS-5", "EXE-11")
@@ -105,6 +146,7 @@ def test_log_lines_of_version_1_are_kept_without_a_logger(
     file: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrate, "versions", lambda: versions()[:1])
+    monkeypatch.setattr(migrate, "STEPS", replace(STEPS, newest=1))
     migrate.migrate(file, "jobs.db", DEADLINE)
     old = "INSERT INTO mainspring_logs (execution_id, seq, at, level, message) VALUES ('e', ?, 5, 'INFO', 'hello')"
     file.execute(old, (1,))
@@ -120,7 +162,7 @@ def test_log_lines_of_version_1_are_kept_without_a_logger(
 @pytest.mark.req("OPS-4", "OPS-5")
 def test_the_printed_sql_leaves_nothing_to_migrate(file: sqlite3.Connection) -> None:
     file.executescript(migrate.script())
-    assert migrate.version_of(file) == NEWEST
+    assert migrate.schema_at(file) == UP_TO_DATE
     migrate.migrate(file, "jobs.db", DEADLINE)
 
 
@@ -129,9 +171,10 @@ def test_a_version_that_fails_leaves_nothing_behind(file: sqlite3.Connection, mo
     migrate.migrate(file, "jobs.db", DEADLINE)
     broken = "CREATE TABLE mainspring_half (id TEXT);\nINSERT INTO mainspring_missing VALUES (1);"
     monkeypatch.setattr(migrate, "versions", lambda: [*versions(), (NEWEST + 1, broken)])
+    monkeypatch.setattr(migrate, "STEPS", replace(STEPS, newest=NEWEST + 1))
     with pytest.raises(StoreError, match="no such table: mainspring_missing"):
         migrate.migrate(file, "jobs.db", DEADLINE)
-    assert migrate.version_of(file) == NEWEST
+    assert migrate.schema_at(file) == UP_TO_DATE
     assert file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'mainspring_half'").fetchone() is None
 
 

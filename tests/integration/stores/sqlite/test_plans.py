@@ -133,6 +133,7 @@ HOT = [
     ("live_rows_by_id", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("history_rows_by_id", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("known_id", ("x",), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
+    ("newest_runs", ("job-1", "g", "", 10), "mainspring_executions_job (job_id=? AND id>? AND id<?)"),
     ("held_unique", ('["k"]',), "mainspring_live_unique (unique_key=?)"),
     ("held_overlap", ('["k"]',), "mainspring_live_overlap (overlap_key=?)"),
     ("known_ids", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
@@ -156,7 +157,7 @@ HOT = [
     ("prune_keep", ("job-1", 99), "mainspring_executions_job (job_id=?)"),
     ("prune_window", ("job-1", "", "[]", "", None, 100), "mainspring_executions_job (job_id=? AND id>?)"),
     ("purge_next", ("job-1", 100), "mainspring_executions_job (job_id=?)"),
-    ("live_counts", (), "mainspring_incarnations_live"),
+    ("live_counts_all", (), "mainspring_incarnations_live"),
     ("ids_after", ("x", 10), "sqlite_autoindex_mainspring_executions_1 (id>?)"),
     ("unkept_ids", (IDS,), "sqlite_autoindex_mainspring_executions_1 (id=?)"),
     ("logs_of", (IDS,), "PRIMARY KEY (execution_id=?)"),
@@ -188,6 +189,14 @@ def test_lanes_cost_one_seek_each_however_many_rows_they_have(database: sqlite3.
         database.execute(sql("candidates"), ('["default/handler-1"]', 10)).fetchone()
 
     assert steps_of(database, look) < 2_000, "not 200,000 rows"
+
+
+def test_numbers_of_listed_jobs_do_not_read_what_waits(database: sqlite3.Connection) -> None:
+    """A list of jobs reads what runs and what waits for children, never all that is pending."""
+    for name, index in (("running_counts", "mainspring_live_lease"), ("waiting_counts", "mainspring_live_waiting")):
+        assert f"INDEX {index}" in plan(database, sql(name))[0]
+    [first, *_] = plan(database, sql("live_counts_some"), '["job-1"]')
+    assert first == "SEARCH mainspring_incarnations USING PRIMARY KEY (job_id=?)"
 
 
 def test_children_are_counted_along_their_indexes(database: sqlite3.Connection) -> None:
@@ -272,7 +281,7 @@ def test_every_statement_can_be_prepared(database: sqlite3.Connection) -> None:
 
 
 def test_every_field_of_an_execution_has_its_place() -> None:
-    columns = {"state", "token", "claimed", "started", "parked"}
+    columns = {"state", "token", "claimed", "started", "parked", "labels"}
     parts = (rows.Body, rows.LiveTail, rows.HistoryTail)
     placed = columns.union(*(part.__struct_fields__ for part in parts))
     assert placed == set(ExecutionRow.__struct_fields__)

@@ -22,6 +22,7 @@ from mainspring.model.triggers import encode_trigger, every
 from mainspring.model.values.ids import random_id
 from mainspring.stores.sqlite import SqliteStore
 from mainspring.stores.sqlite.executions import history
+from mainspring.stores.sqlite.migrate import schema_at
 from mainspring.stores.sqlite.statements import versions
 from mainspring.testing.clock import FakeClock
 from tests.integration.stores.sqlite_support import (
@@ -76,16 +77,16 @@ async def test_calls_that_wait_together_are_committed_together(path: Path) -> No
 
 @pytest.mark.req("ENQ-1")
 async def test_enqueues_that_wait_together_are_told_apart(path: Path) -> None:
-    """Each caller gets the answers to its own executions, and its audit record is stored if any of them was."""
-    audits = [Audit(id=f"audit-{n}", at=n, actor="me", action="enqueue", target="job") for n in range(4)]
+    """Each caller gets the answers to its own executions, and its audit records are stored if theirs were."""
+    audits = [Audit(id=f"audit-{n}", at=n, actor="me", action="enqueue", target="job") for n in range(7)]
     async with opened(path) as store:
         answers = await asked_while_locked(
             path,
             store,
-            store.add([execution(1, unique_key="a"), execution(2)], [audits[0]]),
-            store.add([execution(3, unique_key="a")], [audits[1]]),
-            store.add([], [audits[2]]),
-            store.add([execution(4, overlap_key="b"), execution(5, overlap_key="b"), execution(2)], [audits[3]]),
+            store.add([execution(1, unique_key="a"), execution(2)], audits[:2]),
+            store.add([execution(3, unique_key="a")], [audits[2]]),
+            store.add([], []),
+            store.add([execution(4, overlap_key="b"), execution(5, overlap_key="b"), execution(2)], audits[4:]),
         )
         outcomes = [[(item.outcome, item.holder) for item in answer] for answer in answers]
         assert outcomes == [
@@ -94,7 +95,7 @@ async def test_enqueues_that_wait_together_are_told_apart(path: Path) -> None:
             [],
             [("added", None), ("skipped", execution(4).id), ("duplicate", None)],
         ]
-        assert [audit.id for audit in await store.audits()] == ["audit-3", "audit-0"]
+        assert [audit.id for audit in await store.audits()] == ["audit-5", "audit-4", "audit-1", "audit-0"]
         assert sorted(row.number or 0 for row in await store.find(ALL)) == [1, 2, 3, 4]
 
 
@@ -313,9 +314,7 @@ async def test_processes_that_start_together_make_one_schema(path: Path) -> None
     for child in [start(CHILD, path, number, 1) for number in range(4)]:
         output(child)
     with connected(path) as connection:
-        assert connection.execute("SELECT value FROM mainspring_meta WHERE key = 'schema'").fetchone() == (
-            versions()[-1][0],
-        )
+        assert schema_at(connection).expanded == versions()[-1][0]
 
 
 async def test_stores_that_open_together_make_one_schema(path: Path) -> None:

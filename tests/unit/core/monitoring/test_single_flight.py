@@ -56,6 +56,21 @@ async def test_they_last_a_second() -> None:
     assert await numbers.get() == 3
 
 
+async def test_callers_that_must_not_wait_get_the_old_numbers_while_new_ones_are_made() -> None:
+    work, clock = Work(), FakeClock()
+    work.may_end.set()
+    numbers = SingleFlight(work, clock)
+    assert await numbers.get(stale_for=30) == 1
+    work.may_end.clear()
+    clock.advance(2)
+    assert [await numbers.get(stale_for=30) for _ in range(3)] == [1, 1, 1]
+    work.may_end.set()
+    assert await numbers.get() == 2
+    clock.advance(40)
+    assert await numbers.get(stale_for=30) == 3
+    assert work.done == 3
+
+
 def test_a_loop_that_ended_in_the_middle_or_failed_holds_up_nobody() -> None:
     numbers = SingleFlight(failing := Failing(), FakeClock())
     with pytest.raises(ZeroDivisionError):

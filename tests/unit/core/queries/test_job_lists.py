@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from mainspring import every
-from mainspring.core.queries.job_lists import JobFilter, facts_wanted
+from mainspring.core.filters.jobs import JobFilter, facts_wanted
 from mainspring.core.rules.job_commands import facts_of, job_state
 from mainspring.model.execution import State
 from mainspring.model.job import Job, JobSpec, JobState, JobStats, LiveCounts, encode_spec
@@ -79,7 +79,7 @@ def test_filters_of_state_pause_and_last_run_combine() -> None:
     everything = cases()
     statuses = (None, ("paused",), ("running", "failed"), ("completed", "pending"), tuple(JobState))
     for status, paused, last in product(statuses, (None, True, False), (None, "failed", "completed", "cancelled")):
-        wanted = facts_wanted(JobFilter(status=status, paused=paused, last_status=last))
+        wanted = facts_wanted(JobFilter(status=status, paused=paused, last_status=None if last is None else (last,)))
         for case in everything:
             expected = (
                 (status is None or case.state in status)
@@ -93,5 +93,5 @@ def test_filters_of_state_pause_and_last_run_combine() -> None:
 @pytest.mark.req("API-13")
 def test_what_cannot_be_is_not_asked_for() -> None:
     assert facts_wanted(JobFilter(status=("scheduled",), paused=True)) is None
-    assert facts_wanted(JobFilter(status=("failed",), last_status="completed")) is None
+    assert facts_wanted(JobFilter(status=("failed",), last_status=("completed",))) is None
     assert facts_wanted(JobFilter(handler="work")) == ()

@@ -30,6 +30,7 @@ def stats(last: State | None) -> JobStats | None:
 
 RECURRING = job(every(minutes=5))
 ON_DEMAND = job()
+ONE_SHOT = ON_DEMAND.with_changes(origin="api")
 
 
 @pytest.mark.req("EXE-1")
@@ -56,7 +57,7 @@ def test_the_state_is_derived_first_match_wins(made: Job, live: LiveCounts, last
 
 
 TABLE = {
-    "pending": "trigger cancel",
+    "pending": "pause trigger cancel",
     "scheduled": "pause trigger cancel retry",
     "running": "pause trigger cancel",
     "paused": "resume trigger cancel retry",
@@ -71,12 +72,21 @@ TABLE = {
 @pytest.mark.parametrize("command", ["pause", "resume", "trigger", "cancel", "retry", "reactivate"])
 def test_the_command_table(state: JobState, command: str) -> None:
     if command in TABLE[state].split():
-        job_commands.check(command, ON_DEMAND, state, State.FAILED)
+        job_commands.check(command, ONE_SHOT, state, State.FAILED)
     else:
         with pytest.raises(
             CommandRefused, match=f"cannot {command} job 'j': it is {state}; {command} is possible when"
         ):
-            job_commands.check(command, ON_DEMAND, state, State.FAILED)
+            job_commands.check(command, ONE_SHOT, state, State.FAILED)
+
+
+@pytest.mark.req("EXE-1", "QUE-1")
+def test_a_job_of_code_that_runs_on_demand_can_be_paused_at_any_time() -> None:
+    for state in ("pending", "running", "completed", "failed"):
+        job_commands.check("pause", ON_DEMAND, JobState(state))
+    assert job_commands.always_allowed("pause", ON_DEMAND)
+    with pytest.raises(CommandRefused, match="it is paused"):
+        job_commands.check("pause", ON_DEMAND.with_changes(paused=NOW), JobState.PAUSED)
 
 
 @pytest.mark.req("EXE-1")

@@ -96,4 +96,4 @@ async def test_audit_records_go_after_their_time_a_batch_at_a_time(monkeypatch: 
 
 
 def test_the_setting_reaches_the_janitor() -> None:
-    assert node_settings(load({"audit_retention": "30d"}, {}, "/dev/null")).audit_retention == 30 * DAY
+    assert node_settings(load({"audit_retention": "30d"}, {}, "/dev/null"), "app").audit_retention == 30 * DAY

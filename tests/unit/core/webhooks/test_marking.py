@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mainspring.core.errors.records import Mute, mute_entry
 from mainspring.core.jobs.job_cache import JobCache
 from mainspring.core.ports import HttpAnswer
 from mainspring.core.queries.queries import Queries
@@ -162,6 +163,25 @@ async def test_only_what_somebody_wants_is_marked() -> None:
     await world.hand_over.ended(await world.plain.todo(10))
     await world.hand_over.ended(await world.plain.todo(10))
     assert await world.deliveries() == ["execution.failed"]
+
+
+@pytest.mark.req("WHK-1", "SRC-2")
+async def test_a_muted_error_is_heard_in_a_job_that_had_not_shown_it() -> None:
+    """Its mute ends when the failure is counted, which comes later than the hand-over."""
+    world = World()
+    await world.webhooks.create("https://x.example/", format="slack", events=["execution.failed"], by="ada")
+    report, other = (
+        world.row(policy='{"max_attempts":1}'),
+        world.row("01a1eac9-7aad-787a-b322-ce0426566001", job="other", policy='{"max_attempts":1}'),
+    )
+    group = transitions.after_attempt(report, world.outcome("failed")).labels[0][1:]
+    await world.plain.write_entries([EntryWrite(entry=mute_entry(group, Mute(at=1, by="ada", jobs=("report",))))])
+    await world.plain.add([report, other])
+    for row in (report, other):
+        await world.end(row, "failed")
+        await world.hand_over.ended(await world.plain.todo(10))
+        heard = await world.deliveries()
+        assert heard == ([] if row is report else ["execution.failed"])
 
 
 @pytest.mark.req("WHK-1", "REL-1")

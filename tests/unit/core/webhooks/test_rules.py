@@ -84,7 +84,7 @@ def test_filters() -> None:
     assert check_filter("tenants", ["Müller & Söhne"]) == ("Müller & Söhne",)
     for check in (
         lambda: check_events(["execution.faild"]),
-        lambda: check_events(["error_group.new"]),
+        lambda: check_events(["error_group.old"]),
         lambda: check_events(7),
         lambda: check_filter("jobs", ["a b"]),
         lambda: check_filter("queues", [str(n) for n in range(200)]),
@@ -169,6 +169,7 @@ def test_a_body_always_fits() -> None:
 def test_every_event_has_words(kind: str, text: str) -> None:
     data = {"job": "j", "error": text, "attempt": 1, "max_attempts": 3, "execution_id": "x", "duration_ms": 5.0}
     data |= {"tenant": text, "metadata": {"count": 3}, "note": text, "webhook": "w", "url": "u", "reason": text}
+    data |= {"type": "KeyError", "message": text, "frame": "a:b", "jobs": ["j"], "error_group": "0a1b2c3d4e5f"}
     event = {"type": kind, "timestamp": "t", "data": data}
     assert "\n" not in one_line(event)
     body = msgspec.json.encode(event).decode()

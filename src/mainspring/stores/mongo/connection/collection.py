@@ -46,6 +46,15 @@ class Collection:
     async def count_documents(self, wanted: Document, **options: Any) -> int:
         return await repeated(lambda: self._answer(self.driver.count_documents(wanted, **options)))
 
+    async def count_keys(self, wanted: Document, hint: str, limit: int = 0) -> int:
+        """The number of keys of an index, no further than the limit (0: none); twice as fast as `count_documents`."""
+        command = {"count": self.name, "query": wanted, "hint": hint, "limit": limit}
+        answer = await repeated(lambda: self._answer(self.driver.database.command(command)))
+        return int(answer["n"])
+
+    async def distinct(self, field: str) -> list[Any]:
+        return await repeated(lambda: self._answer(self.driver.distinct(field)))
+
     # --- writes -------------------------------------------------------------------------------------------------
 
     async def insert_missing(self, documents: Sequence[Document]) -> dict[int, str]:
@@ -83,7 +92,8 @@ class Collection:
     # --- the collection itself ----------------------------------------------------------------------------------
 
     async def create_indexes(self, models: Sequence[IndexModel]) -> None:
-        await self._answer(self.driver.create_indexes(models))
+        """Those that exist already are left alone, so an election in the middle costs nothing but time."""
+        await repeated(lambda: self._answer(self.driver.create_indexes(models)))
 
     async def indexes(self) -> dict[str, Document]:
         """Name to description."""
@@ -91,7 +101,7 @@ class Collection:
         async def read() -> dict[str, Document]:
             return {index["name"]: dict(index) for index in await (await self.driver.list_indexes()).to_list()}
 
-        return await self._answer(read())
+        return await repeated(lambda: self._answer(read()))
 
     async def watch(self, pipeline: Sequence[Document], **options: Any) -> Any:
         return await self._answer(self.driver.watch(pipeline, **options))

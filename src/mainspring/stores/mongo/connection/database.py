@@ -13,21 +13,26 @@ from __future__ import annotations
 
 import time as machine
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import pymongo
 from bson import ObjectId
 from pymongo import AsyncMongoClient, ReadPreference, WriteConcern
+from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from ....core.ports import Topic
+from ....model.errors import StoreError
 from ....model.execution import ExecutionRow
+from ....model.store.messages import StoragePart, StorageSize
 from ....model.time.instants import Micros, seconds_to_micros
 from .collection import Collection
-from .errors import answered, repeated
+from .errors import answered, repeated, translating
 
 COLLECTIONS = (
     *("executions", "jobs", "incarnations", "logs", "audits", "workers", "locks", "limits", "entries", "wakeups"),
@@ -92,6 +97,7 @@ class Database:
         self.knows_limits = False  # whether any execution here ever had a share or a limit, as far as is known
         self.unsettled: dict[tuple[Any, ...], set[ObjectId]] = {}  # changes whose outcome is open, with their stamps
         self._recheck_at: float | None = None
+        self._has_snapshots: bool | None = None
         self._claimed: dict[str, tuple[int, dict[str, Any]]] = {}
 
     def _collection(self, name: str, **options: Any) -> Collection:
@@ -102,6 +108,45 @@ class Database:
 
     async def now(self) -> Micros:
         return self.time.read(await self.hello())
+
+    async def storage_size(self) -> StorageSize:
+        """The collections with their indexes, as the server counts them."""
+        version = (await self._command({"buildInfo": 1}))["version"]
+        parts = []
+        for name in COLLECTIONS:
+            found = await self._command({"collStats": collection_name(self.prefix, name)})
+            parts.append(StoragePart(name, int(found.get("totalSize", 0)), int(found.get("count", 0))))
+        parts.sort(key=lambda part: -part.bytes)
+        size = sum(part.bytes for part in parts)
+        return StorageSize(kind="mongodb", server=f"MongoDB {version}", bytes=size, parts=tuple(parts))
+
+    async def _command(self, command: dict[str, Any]) -> dict[str, Any]:
+        return await repeated(lambda: answered(self.name, self.plain.command(command)))
+
+    async def has_transactions(self) -> bool:
+        """Replica sets and sharded clusters have transactions and change streams, a single server has neither."""
+        hello = await self.hello()
+        return "setName" in hello or hello.get("msg") == "isdbgrid"
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncClientSession | None]:
+        """A session that reads what there is at one instant; None where the server has none."""
+        if self._has_snapshots is None:
+            self._has_snapshots = await self.has_transactions()
+        if not self._has_snapshots:
+            yield None
+            return
+        with translating(self.name):
+            session = self.client.start_session()
+        async with session:
+            await session.start_transaction(ReadConcern("snapshot"), PRIMARY_ONLY, ReadPreference.PRIMARY)
+            try:
+                yield session
+            except PyMongoError as error:  # those that ask for the transaction to be run again come untranslated
+                raise StoreError(f"{self.name}: the server gave the snapshot up: {error}") from error
+            finally:
+                with suppress(PyMongoError):  # it wrote nothing
+                    await session.abort_transaction()
 
     def expect_recheck(self, delay: Micros | None) -> None:
         """Remember that parked rows have to be rechecked after this delay."""

@@ -136,10 +136,14 @@ async def _find_turns(db: Database, found: Candidates, freed: Freed, docs: Seque
 def _add_turn(found: Candidates, request: ClaimRequest, doc: Document) -> None:
     """Rows with a share need a tag before they can be claimed, and rows of other lanes another worker."""
     queue, handler, *_ = doc["lane"].split("/")
-    if "share" not in doc and handler in request.handlers and (request.queues is None or queue in request.queues):
+    if "share" not in doc and handler in request.handlers and _is_open(request, queue):
         name = ready_lane_of(doc)
         found.add_lane(name, [doc])
         (found.alone if name.endswith(ALONE) else found.lanes)[name.removesuffix(ALONE)].sort()
+
+
+def _is_open(request: ClaimRequest, queue: str) -> bool:
+    return (request.queues is None or queue in request.queues) and queue not in request.without_queues
 
 
 class Claimed(msgspec.Struct):
@@ -235,9 +239,12 @@ def _lanes(request: ClaimRequest, *, fair: bool) -> list[dict[str, Any]]:
     if names is not None:
         return [{"$match": {"ready": {"$in": names}}}, {"$group": {"_id": "$ready"}}]
     parts = {"$split": ["$_id", "/"]}
-    tests = [{"$in": [{"$arrayElemAt": [parts, 1]}, {"$literal": sorted(request.handlers)}]}]
+    tests: list[dict[str, Any]] = [{"$in": [{"$arrayElemAt": [parts, 1]}, {"$literal": sorted(request.handlers)}]}]
+    queue = {"$arrayElemAt": [parts, 0]}
     if request.queues is not None:
-        tests.append({"$in": [{"$arrayElemAt": [parts, 0]}, {"$literal": sorted(request.queues)}]})
+        tests.append({"$in": [queue, {"$literal": sorted(request.queues)}]})
+    if request.without_queues:
+        tests.append({"$not": {"$in": [queue, {"$literal": sorted(request.without_queues)}]}})
     return [
         {"$match": {"ready": {"$gt": ""}}},
         {"$group": {"_id": "$ready"}},
@@ -250,5 +257,6 @@ def _lanes(request: ClaimRequest, *, fair: bool) -> list[dict[str, Any]]:
 def _names(request: ClaimRequest, kinds: tuple[bool, ...]) -> list[str] | None:
     if request.queues is None or len(request.queues) * len(request.handlers) * 2 * len(kinds) > _NAMED_LANES:
         return None
-    names = [lane(queue, handler) for queue in sorted(request.queues) for handler in sorted(request.handlers)]
+    queues = sorted(request.queues - request.without_queues)
+    names = [lane(queue, handler) for queue in queues for handler in sorted(request.handlers)]
     return [lane_name(name, fair=fair, alone=alone) for name in names for fair in kinds for alone in (False, True)]

@@ -96,7 +96,7 @@ class LimitedClaim(msgspec.Struct):
         find them, and the others are tried again. This is not done where rows have other limits as well, or keys to
         trade: it would be decided too early which of them get the capacity."""
         docs = {doc["_id"]: doc for doc in await self.db.executions.find(claimable(ids), LIMITED_FIELDS)}
-        rows = [docs[id] for id in ids if id in docs]
+        rows = [docs[id] for id in ids if id in docs and "limits" in docs[id]]
         limits = [limit for doc in rows for limit in decode_limits(doc["limits"])]
         simple = len(limits) == len(rows) and not any(doc.get("staged") for doc in rows)
         return rows, await read_capacity(self.db, limits, self.found.now, assume_full=first and simple)

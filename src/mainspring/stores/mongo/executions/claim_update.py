@@ -67,12 +67,17 @@ async def claim_plain(db: Database, request: ClaimRequest, ids: Sequence[str]) -
     """Rows that another process has claimed meanwhile are left out."""
     stamp = ObjectId()
     try:
-        result = await db.claims.update_many({"_id": {"$in": ids}, **READY}, claim_stages(db, request, stamp))
+        result = await db.claims.update_many(_plain(ids), claim_stages(db, request, stamp))
         if result.modified_count == 0:
             return []
     except Unsure:
         pass  # the stamps tell
     return await claimed_by(db, ids, stamp)
+
+
+def _plain(ids: Sequence[str]) -> dict[str, Any]:
+    """Those of these rows that are still ready, and have not got limits meanwhile."""
+    return {"_id": {"$in": ids}, **READY, "limited": {"$exists": False}}
 
 
 async def claimed_by(db: Database, ids: Sequence[str], stamp: ObjectId) -> list[ExecutionRow]:

@@ -28,7 +28,9 @@ class Insert(Registering):
             return []
         db = self.db
         await self.register(self.unregistered(executions))
-        batch = Batch(db, [audit_document(record) for record in audit], await tags_of_new(db, executions))
+        pairs = [*zip(executions, audit, strict=True)] if audit else []
+        audits = {row.id: audit_document(record) for row, record in reversed(pairs)}
+        batch = Batch(db, audits, await tags_of_new(db, executions))
         rivals = _rivals(executions)
         rest = [e for n, e in enumerate(executions) if n not in rivals]
         # Large batches go in parts: the next part is prepared while the server works on the one before.
@@ -42,15 +44,16 @@ class Insert(Registering):
 
 
 class Batch(NamedTuple):
-    """`tags` are those of the rows that have a share and are ready at once, by id."""
+    """`audits` are the records of the rows by id, of an id that comes twice that of the first. `tags` are those of the
+    rows that have a share and are ready at once, by id."""
 
     db: Database
-    audits: list[Document]
+    audits: Mapping[str, Document]
     tags: Mapping[str, int]
 
     def document(self, row: ExecutionRow) -> Document:
         doc = execution_document(row, self.tags.get(row.id))
-        return {**doc, "audits": self.audits} if self.audits else doc
+        return {**doc, "audits": [self.audits[row.id]]} if row.id in self.audits else doc
 
 
 def _rivals(executions: Sequence[ExecutionRow]) -> set[int]:

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....model.execution import FINAL, LIVE, ExecutionRow, State
-from ....model.store.messages import ExecutionQuery, HeldKey, KeyKind, LogLine
+from ....model.execution import ExecutionRow, State
+from ....model.store.messages import (
+    ExecutionQuery,
+    ExecutionsFound,
+    HeldKey,
+    KeyKind,
+    LaneCounts,
+    LogLine,
+    RunSummary,
+    TenantCounts,
+)
 from ....model.time.instants import Micros
-from ...common.ids import id_in_trace, id_range
 from ...common.rows import held_key
-from .. import audit
+from .. import audit, failure_notes
 from ..connection.database import Database, StorePart
 from ..documents import execution_of, log_of, logs_after
-from .incarnations import ids_of
-
-VISIBLE = {"hidden": {"$exists": False}}
-RARE = FINAL - {State.COMPLETED}
-
-Filter = dict[str, Any]
+from .conditions import VISIBLE, Conditions, conditions
+from .lane_counts import lane_counts, tenant_counts
+from .newest_runs import newest_runs
+from .search import count_among, search
 
 
 class ExecutionLists(StorePart):
@@ -27,19 +33,43 @@ class ExecutionLists(StorePart):
         return None if doc is None else execution_of(doc)
 
     async def find(self, query: ExecutionQuery) -> list[ExecutionRow]:
-        wanted = await _conditions(self.db, query)
+        wanted = await self._conditions(query)
         if wanted is None or query.limit < 1:
             return []
         order = {"_id": 1 if query.oldest_first else -1}
-        found = await self.db.executions.find(wanted, sort=order, skip=query.offset, limit=query.limit)
+        found = await self.db.executions.find(wanted.all, sort=order, skip=query.offset, limit=query.limit)
         return [execution_of(doc) for doc in found]
 
-    async def count(self, query: ExecutionQuery, cap: int) -> int:
-        wanted = await _conditions(self.db, query)
+    async def search(self, query: ExecutionQuery, budget: int) -> ExecutionsFound:
+        wanted = await self._conditions(query)
+        if wanted is None or query.limit < 1 or budget < 1:
+            return ExecutionsFound([])
+        return await search(self.db, query, wanted, budget)
+
+    async def count(self, query: ExecutionQuery, cap: int, budget: int | None = None) -> int:
+        wanted = await self._conditions(query)
         if wanted is None or cap < 1:
             return 0
-        hint: Any = {"hint": "_id_"} if wanted == {"$and": [VISIBLE]} else {}  # else the whole collection is read
-        return await self.db.executions.count_documents(wanted, limit=cap, **hint)
+        if budget is not None and query.checks_rows:
+            return await count_among(self.db, query, wanted, cap, budget)
+        if (walk := wanted.counted_on) is not None:
+            return await self.db.executions.count_keys(walk.wanted, walk.hint, cap)
+        hint: Any = {"hint": "_id_"} if wanted.parts == [VISIBLE] else {}  # else the whole collection is read
+        return await self.db.executions.count_documents(wanted.all, limit=cap, **hint)
+
+    async def _conditions(self, query: ExecutionQuery) -> Conditions | None:
+        return await conditions(self.db, query, await self.db.now() if query.longer_than is not None else None)
+
+    async def lane_counts(self) -> list[LaneCounts]:
+        return await lane_counts(self.db)
+
+    async def tenant_counts(self, limit: int) -> list[TenantCounts]:
+        return await tenant_counts(self.db, limit)
+
+    async def newest_runs(
+        self, job_ids: Sequence[str], limit: int, since: Micros | None = None
+    ) -> dict[str, list[RunSummary]]:
+        return await newest_runs(self.db, job_ids, limit, since)
 
     async def children(self, parent_id: str) -> dict[State, int]:
         group = {"$group": {"_id": "$state", "count": {"$sum": 1}}}
@@ -69,83 +99,14 @@ async def logs_of(db: Database, id: str, after: int) -> list[tuple[int, LogLine]
 
 
 async def clear_out(db: Database, ids: Sequence[str]) -> None:
-    """Before these executions are deleted: delete their log lines, and move audit records that they still carry. Few
-    have either, and those are marked."""
-    either = [{"logged": {"$exists": True}}, {"audits": {"$exists": True}}]
-    found = await db.executions.find({"_id": {"$in": list(ids)}, "$or": either}, {"logged": 1, "audits": 1})
+    """Before these executions are deleted: delete their log lines, and move audit records and notes of failures that
+    they still carry. Few have any of these, and those are marked."""
+    marks = ("logged", "audits", "notes")
+    any_mark = [{name: {"$exists": True}} for name in marks]
+    found = await db.executions.find({"_id": {"$in": list(ids)}, "$or": any_mark}, dict.fromkeys(marks, 1))
     for doc in found:
         await db.logs.delete_many({"_id": logs_after(doc["_id"], 0)})
+    if noted := [doc for doc in found if "notes" in doc]:
+        await failure_notes.move(db, noted)
     if carrying := [doc for doc in found if "audits" in doc]:
         await audit.move(db, db.executions, carrying)
-
-
-# --- conditions -----------------------------------------------------------------------------------------------------
-
-
-async def _conditions(db: Database, query: ExecutionQuery) -> Filter | None:
-    """None when nothing can match."""
-    states = frozenset(State) if query.states is None else query.states
-    jobs = await _job_ids(db, query)
-    if not states or jobs == []:
-        return None
-    parts = [VISIBLE, _states(states, by_job=jobs is not None), *_created(query), *_equal(query)]
-    if jobs is not None:
-        parts.append({"job_id": {"$in": jobs} if len(jobs) > 1 else jobs[0]})
-    if query.before is not None:
-        parts.append({"_id": {"$lt": query.before}})
-    if query.after is not None:
-        parts.append({"_id": {"$gt": query.after}})
-    return {"$and": [part for part in parts if part]}
-
-
-async def _job_ids(db: Database, query: ExecutionQuery) -> list[str] | None:
-    if query.job is None:
-        return None if query.job_id is None else [query.job_id]
-    ids = await ids_of(db, query.job)
-    return ids if query.job_id is None else [id for id in ids if id == query.job_id]
-
-
-def _states(states: frozenset[State], *, by_job: bool) -> Filter:
-    """Live rows, and the few endings other than completed, have indexes of their own."""
-    if states <= RARE:
-        return {"rare": True, "state": {"$in": _names(states)}}
-    kinds = [kind for kind, members in ((True, LIVE), (False, FINAL)) if states & members]
-    chosen = {} if states >= frozenset(State) else {"state": {"$in": _names(states)}}
-    if len(kinds) == 1:
-        return {"live": kinds[0], **chosen}
-    return {"live": {"$in": kinds}, **chosen} if by_job else chosen
-
-
-def _names(states: frozenset[State]) -> list[str]:
-    return sorted(state.value for state in states)
-
-
-def _equal(query: ExecutionQuery) -> list[Filter]:
-    found: list[Filter] = [
-        {name: value} for name, value in (("tenant", query.tenant), ("parent_id", query.parent_id)) if value is not None
-    ]
-    if query.trigger is not None:  # the default is left out of documents
-        found.append({"trigger": None if query.trigger == "enqueue" else query.trigger})
-    if query.trace_id is not None:
-        found.append(_traced(query.trace_id))
-    return found
-
-
-def _traced(trace_id: str) -> Filter:
-    """A trace id came from elsewhere, or is the id of the execution itself."""
-    own = id_in_trace(trace_id)
-    if own is None or own.replace("-", "") != trace_id:
-        return {"trace_id": trace_id}
-    return {"$or": [{"trace_id": trace_id}, {"_id": own, "trace_id": None}]}
-
-
-def _created(query: ExecutionQuery) -> list[Filter]:
-    """A range of creation times is a range of ids, with some slack, and the strays of that range."""
-    first, last = id_range(query.created_from, query.created_to)
-    created: Filter = {}
-    ids: Filter = {}
-    if first is not None:
-        created["$gte"], ids["$gte"] = query.created_from, first
-    if last is not None:
-        created["$lt"], ids["$lt"] = query.created_to, last
-    return [{"created": created}, {"$or": [{"_id": ids}, {"stray": True}]}] if created else []

@@ -17,7 +17,7 @@ from ..connection.bulk import appended, rounds
 from ..connection.database import Database, StorePart
 from ..connection.errors import repeated
 from ..documents import audit_document, execution_of, log_document, log_id
-from .lists import VISIBLE
+from .conditions import VISIBLE
 
 _RUNNING = {"live": True, "state": "running"}
 _CANCEL_REQUESTED = {"live": True, "cancel_requested": {"$exists": True}}
@@ -83,7 +83,9 @@ async def _report(db: Database, report: ProgressReport) -> bool:
     texts = {"progress_json": report.progress_json, "counters_json": report.counters_json}
     fields = {name: text for name, text in texts.items() if text is not None}
     change: dict[str, Any] = {"$set": fields} if fields else {}
-    if report.logs or not fields:
+    if report.labels:
+        change["$addToSet"] = {"labels": {"$each": list(report.labels)}}
+    if report.logs or not change:
         change["$inc"] = {"logged": len(report.logs)}
     row = {"_id": report.id, **_RUNNING, "token": report.token, "owner": report.owner}
     after = await db.executions.find_one_and_update(

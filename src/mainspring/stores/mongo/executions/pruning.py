@@ -9,13 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....model.execution import State
-from ....model.store.messages import PruneRule
+from ....model.store.messages import Audit, PruneRule
 from ...common.ids import id_range
+from ..connection.bulk import value_by_id
 from ..connection.database import Database, StorePart
 from ..connection.errors import repeated
-from .lists import RARE, VISIBLE, clear_out
+from ..documents import audit_document
+from .conditions import RARE, VISIBLE
+from .lists import clear_out
 
-_HIDE = {"$set": {"hidden": True}, "$unset": dict.fromkeys(("todo", "parent_id", "tenant", "trace_id", "rare"), 1)}
+_INDEXED = ["todo", "parent_id", "tenant", "trace_id", "rare", "labels"]
+_HIDE = {"$set": {"hidden": True}, "$unset": dict.fromkeys(_INDEXED, 1)}
 
 
 class Pruning(StorePart):
@@ -23,6 +27,24 @@ class Pruning(StorePart):
         """In two steps: finished rows change nothing but their marks, so the rows found may be deleted later."""
         ids = await _prunable(self.db, rule, limit) if rule.states and limit > 0 else []
         return await _delete(self.db, ids, {"todo": {"$exists": False}}) if ids else 0
+
+    async def delete_executions(self, ids: Sequence[str], audits: Sequence[Audit]) -> list[bool]:
+        """One write hides each row and adds the audit record to it. `audit.move` deletes a hidden row once it has moved
+        the records; `fold` deletes it if the statistics do not include it yet."""
+        records = {id: audit_document(audit) for id, audit in reversed([*zip(ids, audits, strict=True)])}
+        wanted = {"_id": {"$in": list(records)}, "live": False, "todo": {"$exists": False}, **VISIBLE}
+        added = {"$concatArrays": [{"$ifNull": ["$audits", []]}, [value_by_id(records)]]}
+        hide: list[dict[str, Any]] = [{"$set": {"hidden": True, "audits": added}}, {"$unset": _INDEXED}]
+        db, known = self.db, [record["_id"] for record in records.values()]
+        await repeated(lambda: db.executions.update_many(wanted, hide))
+        stored = {doc["_id"] for doc in await db.executions.find({"_id": wanted["_id"], "audits._id": {"$in": known}})}
+        moved = {doc["_id"] for doc in await db.audits.find({"_id": {"$in": known}}, {"_id": 1})}
+        deleted = stored | {id for id, record in records.items() if record["_id"] in moved}
+        await clear_out(db, list(deleted))
+        hidden = {"_id": {"$in": list(deleted)}, "hidden": True, "live": False, "delta": {"$ne": True}}
+        await repeated(lambda: db.executions.delete_many({**hidden, "audits": {"$exists": False}}))
+        first = {id: place for place, id in reversed([*enumerate(ids)])}
+        return [id in deleted and first[id] == place for place, id in enumerate(ids)]
 
     async def todo_done(self, ids: Sequence[str]) -> None:
         db = self.db

@@ -18,17 +18,19 @@ from bson import ObjectId
 from pymongo import UpdateMany, UpdateOne
 
 from ....model.execution import State
+from ....model.store.entries import failure_entry
 from ....model.store.messages import Change
+from ...common.rows import NO_LIMITS
 from ..connection.bulk import appended, rounds, value_by_id
 from ..connection.database import Database, Time, later
 from ..connection.errors import sent
 from ..documents import DUE_NOW, attempt_text, audit_document, under_tokens
 
 _TEXTS = ("result_json", "counters_json", "metadata_json")
-_RELEASED = ("owner", "lease", "ready", "tag", "future", "waits_for", "parked", "wait_line", "slots")
+_RELEASED = ("owner", "lease", "ready", "tag", "future", "waits_for", "parked", "wait_line", "slots", "old_limits")
 _OVERWRITTEN = ("alone", "reason", "error", "todo")
 """Fields that every change sets or removes."""
-_HIDDEN = ("parent_id", "tenant", "trace_id", "stray", "rare")
+_HIDDEN = ("parent_id", "tenant", "trace_id", "stray", "rare", "labels")
 """Fields that have an index, which a hidden row does not need."""
 
 Write = UpdateOne | UpdateMany
@@ -115,6 +117,14 @@ def _fields(change: Change) -> dict[str, Any]:
     return fields
 
 
+_LISTS = (
+    ("attempts", "attempt", "$concatArrays"),
+    ("audits", "audit", "$concatArrays"),
+    ("notes", "failure", "$concatArrays"),
+    ("labels", "labels", "$setUnion"),
+)
+"""Fields of a document that an ending adds to: the field of the change, and how the two become one."""
+
 _RESCUED = {"$add": [{"$ifNull": ["$rescued", 0]}, 1]}
 
 
@@ -134,9 +144,9 @@ def _endings(changes: Iterable[Change], stamp: ObjectId, time: Time) -> Iterable
 
 def _end(changes: Sequence[Change], stamp: ObjectId) -> list[dict[str, Any]]:
     always: dict[str, Any] = {"live": False, "delta": True, "settle": stamp}
-    for name in ("attempts", "audits"):
-        if any(getattr(change, name.removesuffix("s")) for change in changes):
-            new = {"$concatArrays": [{"$ifNull": [f"${name}", []]}, f"$change.{name}"]}
+    for name, source, joined in _LISTS:
+        if any(getattr(change, source) for change in changes):
+            new = {joined: [{"$ifNull": [f"${name}", []]}, f"$change.{name}"]}
             always[name] = {"$cond": [{"$eq": [f"$change.{name}", []]}, {"$ifNull": [f"${name}", "$$REMOVE"]}, new]}
     if changes[0].rescue:
         always["rescued"] = _RESCUED
@@ -162,7 +172,13 @@ def _ending(change: Change) -> dict[str, Any]:
             fields["unkept"] = True
     attempts = [] if change.attempt is None else [attempt_text(change.attempt)]
     audits = [] if change.audit is None else [audit_document(change.audit)]
-    return {"fields": fields, "attempts": attempts, "audits": audits}
+    labels = [] if _is_hidden(change) else list(change.labels)
+    return {"fields": fields, "attempts": attempts, "audits": audits, "notes": _notes(change), "labels": labels}
+
+
+def _notes(change: Change) -> list[dict[str, Any]]:
+    note = failure_entry(change)
+    return [] if note is None else [{"key": note.key, "body": note.body}]
 
 
 def _is_hidden(change: Change) -> bool:
@@ -181,10 +197,25 @@ def _update(change: Change, stamp: ObjectId, time: Time) -> list[dict[str, Any]]
         fields["attempts"] = appended("attempts", attempt_text(change.attempt))
     if change.audit is not None:
         fields["audits"] = appended("audits", audit_document(change.audit))
+    for note in _notes(change):
+        fields["notes"] = appended("notes", note)
+    if change.labels:
+        fields["labels"] = {"$setUnion": [{"$ifNull": ["$labels", []]}, {"$literal": list(change.labels)}]}
     if change.rescue:
         fields |= {"rescued": _RESCUED, "delta": True}
     stages: list[dict[str, Any]] = [{"$unset": [*_RELEASED, *_OVERWRITTEN]}, {"$set": fields}]
     if change.to is State.PENDING:
         position: dict[str, Any] = {"future": True} if change.delay > 0 else DUE_NOW
         stages += [{"$unset": ["claimed", "progress_json"]}, {"$set": {"due": later(time, change.delay), **position}}]
+        stages += _change_limits(change.limits)
     return stages
+
+
+def _change_limits(limits: str | None) -> list[dict[str, Any]]:
+    """The old ones stay beside the new: the process that made the change frees their slots."""
+    if limits is None:
+        return []
+    old = {"$set": {"old_limits": {"$ifNull": ["$limits", "$$REMOVE"]}}}
+    if limits == NO_LIMITS:
+        return [old, {"$unset": ["limits", "limited"]}]
+    return [old, {"$set": {"limits": {"$literal": limits}, "limited": True}}]

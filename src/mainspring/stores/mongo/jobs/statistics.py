@@ -46,54 +46,63 @@ class Statistics(StorePart):
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-async def live_of(db: Database, job_ids: Sequence[str]) -> tuple[dict[str, LiveCounts], dict[str, NewestLive]]:
-    counts, last = await _counted(db, job_ids)
-    rows = await db.executions.find({"_id": {"$in": list(last.values())}}, {"job_id": 1, "failures": 1, "started": 1})
+async def live_of(
+    db: Database, job_ids: Sequence[str], **at: Any
+) -> tuple[dict[str, LiveCounts], dict[str, NewestLive]]:
+    """`at` is the session of a snapshot, if there is one; so it is below."""
+    counts, last = await _counted(db, job_ids, **at)
+    newest, fields = {"_id": {"$in": list(last.values())}}, {"job_id": 1, "failures": 1, "started": 1}
+    rows = await db.executions.find(newest, fields, **at)
     return counts, {row["job_id"]: NewestLive(row["_id"], row.get("failures", 0), row.get("started")) for row in rows}
 
 
-async def _counted(db: Database, job_ids: Sequence[str] | None) -> tuple[dict[str, LiveCounts], dict[str, str]]:
+async def _counted(
+    db: Database, job_ids: Sequence[str] | None, **at: Any
+) -> tuple[dict[str, LiveCounts], dict[str, str]]:
     """Counts and the newest id, along an index and without reading a document, by job."""
     ids = [doc["_id"] for doc in await db.incarnations.find({}, {"_id": 1})] if job_ids is None else list(job_ids)
     counts: dict[str, dict[str, int]] = {}
     last: dict[str, str] = {}
     for start in range(0, len(ids), _IDS_AT_ONCE):
         match = {"$match": {"job_id": {"$in": ids[start : start + _IDS_AT_ONCE]}, "live": True}}
-        for doc in await db.executions.aggregate([match, _LIVE]):
+        for doc in await db.executions.aggregate([match, _LIVE], **at):
             job_id, state = doc["_id"]["job_id"], doc["_id"]["state"]
             counts.setdefault(job_id, {})[state] = int(doc["count"])
             last[job_id] = max(doc["newest"], last.get(job_id, ""))
     return {id: LiveCounts(**states) for id, states in counts.items()}, last
 
 
-async def stats(db: Database, job_ids: Sequence[str] | None) -> dict[str, JobStats]:
+async def stats(db: Database, job_ids: Sequence[str] | None, **at: Any) -> dict[str, JobStats]:
     """Totals and deltas are two reads, repeated if something was folded in between."""
     wanted = {} if job_ids is None else {"_id": {"$in": list(job_ids)}}
     found: dict[str, JobStats] = {}
     for _ in range(TRIES):
-        totals = await _totals(db, wanted)
+        totals = await _totals(db, wanted, **at)
         counted = [id for doc in totals.values() for id in doc.get("folding", {}).get("ids", ())]
-        deltas = await _deltas(db, job_ids, counted)
+        deltas = await _deltas(db, job_ids, counted, **at)
         found = {id: stats_of(id, doc["stats"]) for id, doc in totals.items() if "stats" in doc}
         for id, delta in deltas.items():
             found[id] = merge_stats(found[id], delta) if id in found else delta
-        after = await _totals(db, wanted)
+        after = totals if at else await _totals(db, wanted)
         if {id: doc["folds"] for id, doc in after.items()} == {id: doc["folds"] for id, doc in totals.items()}:
             break
     return found
 
 
-async def _totals(db: Database, wanted: dict[str, Any]) -> dict[str, Any]:
-    return {doc["_id"]: doc for doc in await db.incarnations.find({**wanted, "folds": {"$exists": True}}, _TOTALS)}
+async def _totals(db: Database, wanted: dict[str, Any], **at: Any) -> dict[str, Any]:
+    found = await db.incarnations.find({**wanted, "folds": {"$exists": True}}, _TOTALS, **at)
+    return {doc["_id"]: doc for doc in found}
 
 
-async def _deltas(db: Database, job_ids: Sequence[str] | None, counted: Sequence[str]) -> dict[str, JobStats]:
+async def _deltas(
+    db: Database, job_ids: Sequence[str] | None, counted: Sequence[str], **at: Any
+) -> dict[str, JobStats]:
     match: dict[str, Any] = dict(_DELTA) if job_ids is None else {"job_id": {"$in": list(job_ids)}, **_DELTA}
     if counted:
         match["_id"] = {"$nin": list(counted)}
     group = {"$group": {"_id": {"job_id": "$job_id", "trigger": _TRIGGER}, **_GROUP}}
     deltas: dict[str, JobStats] = {}
-    for doc in await db.executions.aggregate([{"$match": match}, group], hint="delta"):
+    for doc in await db.executions.aggregate([{"$match": match}, group], hint="delta", **at):
         id, delta = doc["_id"]["job_id"], _batch_of(doc)
         deltas[id] = merge_stats(deltas[id], delta) if id in deltas else delta
     return deltas

@@ -25,7 +25,7 @@ from . import outbox
 from .drafts import add_outcomes, drop_drafts, store_drafts
 
 _TRIES = 50
-_OPTIONAL = sorted({*JOB_FIELDS, "due", "outbox"} - {"id", "version", "declared"})
+_OPTIONAL = sorted({*JOB_FIELDS, "due", "labels", "outbox"} - {"id", "version", "declared"})
 
 
 class JobWrites(Registering):

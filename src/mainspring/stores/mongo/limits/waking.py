@@ -62,12 +62,13 @@ async def freed_by(db: Database, changes: Sequence[Change]) -> Freed:
     """Rows that this process has claimed are known; the others are read."""
     ran = [change for change in changes if change.expect is State.RUNNING]
     known = {change.id: doc for change in ran if (doc := db.forget_claim(change.id, change.token)) is not None}
+    claimed_here = frozenset(known)
     keys: list[str] = []
     slots: Counter[str] = Counter()
     disturbed: dict[str, str] = {}
     if unknown := [change.id for change in changes if change.id not in known]:
         turn = {"turn": {"$and": [{"$eq": ["$staged", True]}, {"$lte": ["$due", db.time.now()]}]}}
-        fields = dict.fromkeys((*_KEYS, *_RUNNING_KEYS, "limits", "last_wait_line"), 1)
+        fields = dict.fromkeys((*_KEYS, *_RUNNING_KEYS, "limits", "old_limits", "last_wait_line"), 1)
         found = await db.executions.find({"_id": {"$in": unknown}}, fields | turn)
         known |= {doc["_id"]: doc for doc in found}
     for change in changes:
@@ -75,8 +76,11 @@ async def freed_by(db: Database, changes: Sequence[Change]) -> Freed:
         if change.to.final:
             keys += waited_keys(*map(doc.get, _KEYS))
             keys += waited_keys(*map(doc.get, _RUNNING_KEYS)) if doc.get("turn") else []  # it passes its turn on
-        if change.expect is State.RUNNING and "limits" in doc:
-            slots.update(keys_of(doc["limits"]))
+        ran_under = doc.get("limits")
+        if change.limits is not None and change.id not in claimed_here:
+            ran_under = doc.get("old_limits")
+        if change.expect is State.RUNNING and ran_under is not None:
+            slots.update(keys_of(ran_under))
         elif change.expect is not State.RUNNING and "last_wait_line" in doc:
             disturbed[change.id] = doc["last_wait_line"]
     return Freed(sorted(set(keys)), slots, disturbed)

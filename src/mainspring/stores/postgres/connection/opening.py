@@ -82,13 +82,13 @@ class Opened:
         await self.db.close()
 
 
-async def open_endpoint(endpoint: Endpoint, listeners: Listeners) -> Opened:
-    """Connect, and bring the schema up to this release."""
+async def open_endpoint(endpoint: Endpoint, listeners: Listeners, *, auto_migrate: bool = True) -> Opened:
+    """Connect, and bring the schema up to this release, or check it."""
     try:
         source, own, listen = await endpoint.source()
     except psycopg.Error as error:
         raise explained(error, endpoint.name) from error
-    await migrate.migrate(source, endpoint.schema, endpoint.name)
+    await (migrate.migrate if auto_migrate else migrate.check)(source, endpoint.schema, endpoint.name)
     db = Database(source, endpoint.schema, endpoint.name)
     heartbeats: Heartbeats = PooledHeartbeats(db) if own is None else OwnHeartbeats(own, endpoint.schema, endpoint.name)
     origin = secrets.token_hex(6)

@@ -112,7 +112,7 @@ class Connections:
     def __init__(self, make: Callable[[], Awaitable[Connection]], size: int, patience: float) -> None:
         self._make = make
         self._patience = patience
-        self._parts = PerLoop(lambda: _Wires(size, patience, self._kept), _Wires.close)
+        self._parts = PerLoop(lambda: _Wires(size, patience, self._kept, lambda: self._closed), _Wires.close)
         self._closed = False
 
     async def fetch(self, text: str, values: Sequence[Any]) -> list[Row]:
@@ -126,10 +126,7 @@ class Connections:
         except BaseException:
             wires.drop(wire)
             raise
-        if self._closed:
-            wires.drop(wire)
-        else:
-            wires.give_back(wire)
+        wires.give_back(wire)
         return rows
 
     def _kept(self) -> int:
@@ -147,7 +144,7 @@ class Connections:
 
     def _after_error(self, wires: _Wires, wire: Wire) -> None:
         """Most errors leave the connection usable. If it is lost, the idle ones are closed too."""
-        if wire.usable and not self._closed:
+        if wire.usable:
             wires.give_back(wire)
             return
         lost = wire.lost
@@ -173,9 +170,9 @@ class Connections:
 class _Wires:
     """The wires of one event loop: the idle ones, the newest last, and the callers that wait for one."""
 
-    def __init__(self, size: int, patience: float, kept: Callable[[], int]) -> None:
+    def __init__(self, size: int, patience: float, kept: Callable[[], int], closed: Callable[[], bool]) -> None:
         self._size = self._free = size
-        self._patience, self._kept = patience, kept
+        self._patience, self._kept, self._closed = patience, kept, closed
         self._idle: list[Wire] = []
         self._unused = 0  # how many of the first idle ones nobody has needed since the last look
         self._look: asyncio.TimerHandle | None = None
@@ -231,7 +228,9 @@ class _Wires:
             )
 
     def give_back(self, wire: Wire) -> None:
-        if not self._passed_on(wire):
+        if self._closed():
+            self.drop(wire)
+        elif not self._passed_on(wire):
             self._idle.append(wire)
             self._free += 1
             if self._look is None and (wire.swollen or (len(self._idle) > 1 and len(self._idle) > self._kept())):

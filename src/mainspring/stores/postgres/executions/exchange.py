@@ -16,13 +16,14 @@ import msgspec
 
 from ....core.ports import Topic
 from ....model.execution import AttemptRecord, ExecutionRow, State
+from ....model.store.entries import failure_entry
 from ....model.store.messages import Blocked, Change, ClaimRequest, Exchanged
 from ....model.time.instants import seconds_to_micros
 from ..database import Database
-from .literals import Literals, changes_literals, numbers, texts
-from .rows import executions, is_id
+from .literals import Literals, changes_literals, numbers, storable, storable_texts, texts
+from .rows import as_json, executions, is_id
 
-_NO_CLAIM = (None,) * 8
+_NO_CLAIM = (None,) * 9
 _NO_COMPLETIONS: Literals = (None,) * 7
 _NOBODY: frozenset[str] = frozenset()
 _decode_ids = msgspec.json.Decoder(frozenset[str]).decode
@@ -33,7 +34,7 @@ async def exchange(db: Database, changes: Sequence[Change], claim: ClaimRequest 
     """The answer, and the topics to announce."""
     completed = completions(changes) if changes else _NO_COMPLETIONS
     if completed is not None:
-        answer, done, freed = await _exchange(db, "exchange_completed", completed, claim)
+        answer, done, freed = await _exchange(db, "exchange_completed", (*completed, extras(changes)), claim)
         applied = _applied(len(changes), done)
         topics = {Topic.ENDED} if True in applied else set()
     else:
@@ -50,10 +51,10 @@ async def _in_rounds(
     for number, batch in enumerate(batches, 1):
         terms = claim if number == len(batches) else None
         if batch:
-            settled = changes_literals([change for _, change in batch])
-            answer, done, freed_now = await _exchange(db, "exchange", settled, terms)
+            now = [change for _, change in batch]
+            answer, done, freed_now = await _exchange(db, "exchange", (*changes_literals(now), extras(now)), terms)
         else:
-            answer, done, freed_now = await _exchange(db, "exchange_completed", _NO_COMPLETIONS, terms)
+            answer, done, freed_now = await _exchange(db, "exchange_completed", (*_NO_COMPLETIONS, None), terms)
         freed = freed or freed_now
         for (position, _), did in zip(batch, _applied(len(batch), done), strict=True):
             applied[position] = did
@@ -90,6 +91,27 @@ async def _exchange(
     return answer, done, bool(freed)
 
 
+def extras(changes: Sequence[Change]) -> str | None:
+    """What few changes have, as the schema's function `apply_extras` takes it; None when none of them has any."""
+    found = [_extra(n, change) for n, change in enumerate(changes, 1) if any(_of_few(change))]
+    return as_json(found) if found else None
+
+
+_of_few = attrgetter("labels", "failure", "limits")
+
+
+def _extra(n: int, change: Change) -> dict[str, Any]:
+    """An execution that is deleted as it ends has no labels."""
+    fields: dict[str, Any] = {"n": n, "id": change.id}
+    if change.labels and (change.keep or change.todo or not change.to.final):
+        fields["labels"] = storable_texts(change.labels)
+    if note := failure_entry(change):
+        fields |= {"key": note.key, "failure": storable(note.body)}
+    if change.limits is not None and change.to is State.PENDING:
+        fields["limits"] = change.limits
+    return fields
+
+
 def _applied(count: int, positions: str | None) -> list[bool]:
     """None stands for all."""
     if positions is None:
@@ -106,6 +128,7 @@ def _terms(claim: ClaimRequest | None) -> tuple[Any, ...]:
         claim.stamp,
         _names(claim.handlers),
         None if claim.queues is None else _names(claim.queues),
+        _names(claim.without_queues) if claim.without_queues else None,
         seconds_to_micros(claim.lease),
         min(claim.limit, 1) if claim.alone else claim.limit,
         claim.turn,
@@ -131,7 +154,7 @@ SEPARATOR = "\x1e"
 _ID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _IDS = re.compile(rf"\{{{_ID}(?:,{_ID})*\}}")
 
-_CHANGE_FIELDS = ("id", "token", "owner", "at", "attempt", "result_json")
+_CHANGE_FIELDS = ("id", "token", "owner", "at", "attempt", "result_json", "labels")
 _ATTEMPT_FIELDS = ("worker", "started", "ended", "cpu_ms")
 _of_change, _of_attempt = attrgetter(*_CHANGE_FIELDS), attrgetter(*_ATTEMPT_FIELDS)
 _rest = attrgetter(*(name for name in Change.__struct_fields__ if name not in _CHANGE_FIELDS))
@@ -152,7 +175,7 @@ def completions(changes: Sequence[Change]) -> Literals | None:
             return None
         fields.append(_of_change(change))
         attempts.append(_of_attempt(attempt))
-    ids, tokens, owners, ats, _, results = zip(*fields, strict=True)
+    ids, tokens, owners, ats, _, results, _ = zip(*fields, strict=True)
     workers, starts, ends, cpus = zip(*attempts, strict=True)
     literal = numbers(ids)
     one_owner = set(owners) == set(workers) == {owner} and ats == ends

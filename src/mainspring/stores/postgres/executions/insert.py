@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -20,7 +21,7 @@ from ....model.store.batches import ExecutionTemplate, TemplatedBatch
 from ....model.store.messages import Added, Audit
 from ...common.ids import SLACK, foreign_trace
 from ..database import Database
-from .literals import numbers, texts
+from .literals import numbers, storable_texts, texts
 from .rows import (
     NO_PARAMS,
     are_fresh,
@@ -48,9 +49,24 @@ class SortedRows(msgspec.Struct):
     others: list[tuple[int, ExecutionRow]]
 
     def wire(self) -> dict[str, Any]:
-        """The rows by kind; an empty kind is left out."""
+        """The rows by kind and their labels; what is empty is left out."""
         kinds = {"keyless": self.keyless, "others": self.others}
-        return {kind: [incoming(row) for _, row in rows] for kind, rows in kinds.items() if rows}
+        parts: dict[str, Any] = {kind: [incoming(row) for _, row in rows] for kind, rows in kinds.items() if rows}
+        labels = self.labels()
+        return parts | {"labels": labels} if labels else parts
+
+    def labels(self) -> list[dict[str, Any]]:
+        """As the schema's function `label_added` takes them."""
+        places = [*((None, row) for _, row in self.keyless), *((n, row) for n, (_, row) in enumerate(self.others, 1))]
+        return [{"id": row.id, "n": n, "labels": storable_texts(row.labels)} for n, row in places if row.labels]
+
+    def audits(self, audits: Sequence[Audit]) -> list[dict[str, Any]]:
+        """Each with the keyless execution that it is about, or with the place of that one among the others."""
+        if not audits:
+            return []
+        places: list[tuple[int, dict[str, Any]]] = [(n, {"execution": row.id}) for n, row in self.keyless]
+        places += [(n, {"n": place}) for place, (n, _) in enumerate(self.others)]
+        return [{**msgspec.to_builtins(audits[n]), **place} for n, place in places]
 
     def answer(self, known: Sequence[str], outcomes: Sequence[Any]) -> list[Added]:
         """The outcome of each, in the order given. `known` are the keyless ones that existed already."""
@@ -75,8 +91,11 @@ async def insert_rows(db: Database, executions: Sequence[ExecutionRow], audits: 
         return []
     kinds = sorted_by_kind(executions)
     rows = ([incoming(row) for _, row in kind] for kind in (kinds.keyless, kinds.others))
-    parts = [as_json(part) if part else None for part in (*rows, audits)]
-    known, outcomes = await db.row("insert_rows", *parts, repeat=True)
+    parts = [as_json(part) if part else None for part in (*rows, kinds.audits(audits))]
+    if labels := kinds.labels():
+        known, outcomes = await db.row("insert_rows_labelled", *parts, as_json(labels), repeat=True)
+    else:
+        known, outcomes = await db.row("insert_rows", *parts, repeat=True)
     return kinds.answer(decoded(known), decoded(outcomes))
 
 
@@ -97,13 +116,29 @@ async def insert_fresh(
     db: Database, executions: Sequence[ExecutionRow], *, news: str | None = None, patient: bool = True
 ) -> list[Added]:
     """Executions that are `all_fresh`. `news` is announced to other processes with the commit."""
-    one = len(executions) == 1
-    values = single(executions) if one else literals(executions)
-    refused = await db.value("insert_single" if one else "insert_fresh", *values, news, repeat=True, patient=patient)
+    labels: tuple[str | None, ...]
+    if len(executions) == 1:
+        name, values, own = "insert_single", single(executions), executions[0].labels
+        labels = (texts(storable_texts(own)),) if own else ()
+    else:
+        name, values, labels = "insert_fresh", literals(executions), _labels(executions)
+    name = f"{name}_labelled" if labels else name
+    refused = await db.value(name, *values, news, *labels, repeat=True, patient=patient)
     added = [Added(row.id, "added") for row in executions]
     for position, outcome, holder in decoded(refused):
         added[position - 1] = Added(executions[position - 1].id, outcome, holder)
     return added
+
+
+def _labels(rows: Sequence[ExecutionRow]) -> tuple[str | None, ...]:
+    """The places of rows with labels, and the labels; nothing if there are none."""
+    if not any(map(_labels_of, rows)):
+        return ()
+    places = [place for place, row in enumerate(rows, 1) for _ in row.labels]
+    return numbers(places), texts(storable_texts(chain.from_iterable(map(_labels_of, rows))))
+
+
+_labels_of = attrgetter("labels")
 
 
 def single(rows: Sequence[ExecutionRow]) -> tuple[Any, ...]:

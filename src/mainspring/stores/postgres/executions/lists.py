@@ -1,45 +1,47 @@
-"""The execution list: live and finished rows in the order of their ids, every search along an index that gives it.
+"""The execution list: live and finished rows in the order of their ids (`searches`), and retention.
 
-A query becomes one or more searches (per table and, where an index leaves out the completed ones, per state), each
-of which returns ids in order. The server merges them, cuts the page, and reads only its rows in full.
+Each search returns ids in order. The server merges them, cuts the page, and reads only its rows in full.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
 
-from ....model.execution import FINAL, LIVE, ExecutionRow, State
-from ....model.store.messages import ExecutionQuery, LogLine, PruneRule
-from ...common.ids import id_in_trace, id_range
+import msgspec
+
+from ....model.execution import ExecutionRow, State
+from ....model.store.messages import (
+    ExecutionQuery,
+    ExecutionsFound,
+    LaneCounts,
+    LogLine,
+    PruneRule,
+    RunSummary,
+    TenantCounts,
+)
+from ....model.time.instants import Micros
+from ...common.ids import first_id, id_range
+from ...common.newest_runs import FURTHER
 from ..database import Database
-from ..statements import in_schema
+from ..statements import in_schema, sql
 from .literals import numbers
-from .rows import executions, is_id
+from .rows import as_json, executions, is_id
+from .searches import Search, Values, leading_filter, order_of, searches
 
-_PHASES = {State.PENDING: (-1, 0, 1), State.RUNNING: (2,), State.WAITING: (3,)}
-_ALL_LIVE = ("phase < 2", "phase >= 2")
+SCATTERED = 4
+FEW = 100  # candidates that every search may look at
+SEPARATE = 10  # incarnations of a job that are searched one by one; planning more takes longer than searching them
 
-
-class Search(NamedTuple):
-    """Conditions on one table; their placeholders are numbered through the whole statement."""
-
-    table: str
-    conditions: tuple[str, ...] = ()
-
-    def where(self, *conditions: str) -> Search:
-        return Search(self.table, (*self.conditions, *conditions))
-
-
-class Values:
-    """The values of a statement, numbered in the order they are added."""
-
-    def __init__(self) -> None:
-        self.given: list[Any] = []
-
-    def add(self, value: Any, kind: str) -> str:
-        """The placeholder that stands for the value."""
-        self.given.append(value)
-        return f"${len(self.given)}::{kind}"
+# The rows of a page in full.
+_FOUND = """found AS (
+    SELECT p.id, l.text FROM page p
+    CROSS JOIN LATERAL (SELECT mainspring.as_json(l) AS text FROM mainspring.live l WHERE l.id = p.id) l
+    UNION ALL
+    SELECT p.id, h.text FROM page p
+    CROSS JOIN LATERAL (SELECT mainspring.as_json(h) AS text FROM mainspring.history h WHERE h.id = p.id) h
+)"""
 
 
 async def execution(db: Database, id: str) -> ExecutionRow | None:
@@ -50,33 +52,131 @@ async def execution(db: Database, id: str) -> ExecutionRow | None:
 
 
 async def find(db: Database, query: ExecutionQuery) -> list[ExecutionRow]:
-    values, order = Values(), _order(query)
-    page = _page(query, values, query.offset + query.limit)
-    if page is None or query.limit < 1:
+    values, order = Values(), order_of(query)
+    found = searches(query, values)
+    if not found or query.limit < 1:
         return []
+    most = values.add(query.offset + query.limit, "bigint")
     text = f"""
         WITH page AS MATERIALIZED (
-            SELECT id FROM ({page}) x ORDER BY id {order}
+            SELECT id FROM ({_union(found, order, most)}) x ORDER BY id {order}
             OFFSET {values.add(query.offset, "bigint")} LIMIT {values.add(query.limit, "bigint")}
-        ), found AS (
-            SELECT p.id, l.text FROM page p
-            CROSS JOIN LATERAL (SELECT mainspring.as_json(l) AS text FROM mainspring.live l WHERE l.id = p.id) l
-            UNION ALL
-            SELECT p.id, h.text FROM page p
-            CROSS JOIN LATERAL (SELECT mainspring.as_json(h) AS text FROM mainspring.history h WHERE h.id = p.id) h
-        )
-        SELECT string_agg(text, ',' ORDER BY id {order}) FROM found
+        ), {_FOUND}
+        SELECT string_agg(mainspring.labelled(text, id), ',' ORDER BY id {order}) FROM found
     """
     return executions((await db.query(in_schema(text, db.schema), values.given, repeat=True))[0][0])
 
 
-async def count(db: Database, query: ExecutionQuery, cap: int) -> int:
-    values = Values()
-    page = _page(query, values, cap)
-    if page is None:
+async def search(db: Database, query: ExecutionQuery, budget: int) -> ExecutionsFound:
+    """What a search finds beyond the place where another one stopped is left to the next call."""
+    values, order = Values(), order_of(query)
+    keys, budget = await _keys(db, query, budget)
+    found = searches(query, values, keys)
+    if not found or query.limit < 1:
+        return ExecutionsFound([])
+    shares = _shares(found, budget)
+    most = values.add(query.offset + query.limit, "bigint")
+    parts = [f"m{n} AS MATERIALIZED ({one.select(order, most, share)})" for n, (one, share) in enumerate(shares)]
+    stops = ", ".join(_stop(n, one, order, most, share) for n, (one, share) in enumerate(shares))
+    first_stop, sign = ("least", "<=") if query.oldest_first else ("greatest", ">=")
+    text = f"""
+        WITH {", ".join(parts)}, stop AS MATERIALIZED (SELECT {first_stop}({stops}) AS id),
+        page AS MATERIALIZED (
+            SELECT x.id FROM ({" UNION ALL ".join(f"SELECT id FROM m{n}" for n in range(len(parts)))}) x, stop s
+            WHERE s.id IS NULL OR x.id {sign} s.id ORDER BY x.id {order}
+            OFFSET {values.add(query.offset, "bigint")} LIMIT {values.add(query.limit, "bigint")}
+        ), {_FOUND}
+        SELECT (SELECT string_agg(mainspring.labelled(text, id), ',' ORDER BY id {order}) FROM found),
+            (SELECT s.id::text FROM stop s)
+    """
+    [(page, stop)] = await db.query(in_schema(text, db.schema), values.given, repeat=True)
+    rows = executions(page)
+    return ExecutionsFound(rows, stop if len(rows) < query.limit else None)
+
+
+async def _keys(db: Database, query: ExecutionQuery, budget: int) -> tuple[list[int] | None, int]:
+    """The incarnations to search one by one, if they are few, and the budget; that of many is one for each of them."""
+    if query.job is None or leading_filter(query) != "job":
+        return None, budget
+    keys = [key for (key,) in await db.rows("keys_of_job", query.job, repeat=True)]
+    return (keys, budget) if len(keys) <= SEPARATE else (None, max(budget // len(keys), 1))
+
+
+def _stop(n: int, search: Search, order: str, most: str, budget: int) -> str:
+    """Where the search stopped before it had found enough; NULL if it has seen all. Incarnations of a job stop in
+    different places."""
+    if not search.checks and search.label is None:
+        return "NULL::uuid"
+    last = search.last_candidate(order, budget)
+    return last if search.job is not None else f"CASE WHEN (SELECT count(*) FROM m{n}) < {most} THEN {last} END"
+
+
+def _shares(found: list[Search], budget: int) -> list[tuple[Search, int]]:
+    """Searches of one table share the budget. Neighbours in an index that narrows lie far apart in the table: reading
+    such a row costs some times as much as the next one."""
+    tables = Counter(search.table for search in found)
+    parts = [budget // tables[search.table] // (SCATTERED if search.narrow else 1) for search in found]
+    return [(search, max(part, min(budget, FEW), 1)) for search, part in zip(found, parts, strict=True)]
+
+
+async def count(db: Database, query: ExecutionQuery, cap: int, budget: int | None = None) -> int:
+    values, order = Values(), order_of(query)
+    keys = None
+    if budget is not None:
+        keys, budget = await _keys(db, query, budget)
+    found = searches(query, values, keys)
+    if not found:
         return 0
-    text = f"SELECT count(*) FROM (SELECT 1 FROM ({page}) x LIMIT {values.add(cap, 'bigint')}) x"
+    most = values.add(cap, "bigint")
+    bounded = query.checks_rows or any(search.label is not None and search.checks for search in found)
+    labelled = found[0].labelled(most) if len(found) == 1 else None
+    page = labelled or _union(found, order, most, budget if bounded else None)
+    text = f"SELECT count(*) FROM (SELECT 1 FROM ({page}) x LIMIT {most}) x"
     return int((await db.query(in_schema(text, db.schema), values.given, repeat=True))[0][0])
+
+
+def _union(found: list[Search], order: str, most: str, budget: int | None = None) -> str:
+    """At least the first ids that match."""
+    if budget is None:
+        return " UNION ALL ".join(search.select(order, most) for search in found)
+    return " UNION ALL ".join(search.select(order, most, share) for search, share in _shares(found, budget))
+
+
+async def lane_counts(db: Database) -> list[LaneCounts]:
+    return [LaneCounts(**dict(zip(_COUNTS, row, strict=True))) for row in await db.rows("lane_counts", repeat=True)]
+
+
+_COUNTS = LaneCounts.__struct_fields__
+
+
+async def tenant_counts(db: Database, limit: int) -> list[TenantCounts]:
+    found = await db.rows("tenant_counts", limit, repeat=True)
+    return [TenantCounts(tenant=tenant, pending=pending, running=running) for tenant, pending, running in found]
+
+
+async def newest_runs(
+    db: Database, job_ids: Sequence[str], limit: int, since: Micros | None = None
+) -> dict[str, list[RunSummary]]:
+    if limit < 1:
+        return {}
+    lowest, _ = id_range(since, None)
+    values = [as_json(list(job_ids)), lowest or first_id(0), since or 0]
+    found = await db.query(_newest_runs_sql(db.schema, limit), values, repeat=True)
+    return {job_id: [RunSummary(*run) for run in _decode_runs(f"[{text}]")][:limit] for job_id, text in found}
+
+
+_Run = tuple[str, State, str, Micros, Micros, Micros | None, Micros | None, str | None]
+_decode_runs = msgspec.json.Decoder(list[_Run]).decode
+
+
+@lru_cache
+def _newest_runs_sql(schema: str, limit: int) -> str:
+    page, greatest = sql("newest_runs_page", schema), "'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid"
+    return sql("newest_runs", schema).format(
+        limit=int(limit),
+        first=page.format(key="i.key", before=greatest, most=int(limit)),
+        further=page.format(key="w.key", before="w.before", most=FURTHER),
+    )
 
 
 async def logs(db: Database, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
@@ -84,116 +184,6 @@ async def logs(db: Database, id: str, after: int = 0) -> list[tuple[int, LogLine
         return []
     rows = await db.rows("logs", id, after, repeat=True)
     return [(seq, LogLine(*line)) for seq, *line in rows]
-
-
-# --- searches -------------------------------------------------------------------------------------------------------
-
-
-def _page(query: ExecutionQuery, values: Values, limit: int) -> str | None:
-    """A SELECT that returns at least the first `limit` ids that match; None when nothing can match."""
-    searches = [search for plain in (*_live(query), *_history(query)) for search in _filtered(plain, query, values)]
-    if not searches:
-        return None
-    most = values.add(limit, "bigint")
-    if query.job is None:
-        return " UNION ALL ".join(_select(search, most, _order(query)) for search in searches)
-    return " UNION ALL ".join(_select_of_job(search, query, values, most) for search in searches)
-
-
-def _order(query: ExecutionQuery) -> str:
-    return "ASC" if query.oldest_first else "DESC"
-
-
-def _select(search: Search, most: str, order: str) -> str:
-    where = " AND ".join(search.conditions) or "true"
-    return f"(SELECT x.id FROM mainspring.{search.table} x WHERE {where} ORDER BY x.id {order} LIMIT {most})"
-
-
-def _select_of_job(search: Search, query: ExecutionQuery, values: Values, most: str) -> str:
-    """Each incarnation of the job is searched along the index separately."""
-    named = values.add(query.job, "text")
-    inner = _select(search.where("x.job_key = i.key"), most, _order(query))
-    return f"SELECT f.id FROM mainspring.incarnation i CROSS JOIN LATERAL {inner} f WHERE i.job = {named}"
-
-
-def _live(query: ExecutionQuery) -> list[Search]:
-    """Pending and active rows have indexes of their own."""
-    states = LIVE if query.states is None else query.states & LIVE
-    by_job = query.job is not None or query.job_id is not None
-    if states >= LIVE:
-        return [Search("live", (phase,)) for phase in _ALL_LIVE] if by_job else [Search("live")]
-    phases = sorted(phase for state in states for phase in _PHASES[state])
-    halves = ([p for p in phases if p < 2], [p for p in phases if p >= 2])
-    return [
-        Search("live", (half, f"phase IN ({', '.join(map(str, wanted))})"))
-        for half, wanted in zip(_ALL_LIVE, halves, strict=True)
-        if wanted
-    ]
-
-
-def _history(query: ExecutionQuery) -> list[Search]:
-    """Rare states are searched one by one along the indexes that leave out the completed ones."""
-    states = FINAL if query.states is None else query.states & FINAL
-    by_job = query.job is not None or query.job_id is not None
-    if states >= FINAL and not by_job:
-        return [Search("history")]
-    completed = [Search("history", ("state = 'completed'",))] if State.COMPLETED in states else []
-    rare = Search("history", ("state <> 'completed'",))
-    if states >= FINAL:
-        return [*completed, rare]
-    others = sorted(state.value for state in states if state is not State.COMPLETED)
-    return [*completed, *(rare.where(f"state = '{state}'") for state in others)]
-
-
-def _filtered(search: Search, query: ExecutionQuery, values: Values) -> list[Search]:
-    terms = (
-        *_bound("<", query.before),
-        *_bound(">", query.after),
-        ("x.tenant = {}", "text", query.tenant),
-        ("x.parent_id = {}", "text", query.parent_id),
-        ("x.created >= {}", "bigint", query.created_from),
-        ("x.created < {}", "bigint", query.created_to),
-        ("x.job_key = (SELECT key FROM mainspring.incarnation WHERE job_id = {})", "text", query.job_id),
-        ("x.trigger = {}", "text", None if query.trigger == "enqueue" else query.trigger),
-    )
-    if query.trigger == "enqueue":  # as nearly all are: their column is NULL
-        search = search.where("x.trigger IS NULL")
-    for condition, kind, value in terms:
-        search = search if value is None else search.where(condition.format(values.add(value, kind)))
-    return [one for each in _in_time(search, query, values) for one in _traced(each, query.trace_id, values)]
-
-
-def _bound(sign: str, cursor: str | None) -> list[tuple[str, str, str | None]]:
-    """A cursor that is not an id is compared as text."""
-    if cursor is None:
-        return []
-    if is_id(cursor):
-        return [(f"x.id {sign} {{}}", "uuid", cursor)]
-    return [(f'x.id::text {sign} {{}} COLLATE "C"', "text", cursor)]
-
-
-def _in_time(search: Search, query: ExecutionQuery, values: Values) -> list[Search]:
-    """A range of creation times is a range of ids, but for strays, which are searched separately."""
-    lowest, end = id_range(query.created_from, query.created_to)
-    if lowest is None and end is None:
-        return [search]
-    by_id = search.where("NOT x.stray")
-    if lowest is not None:
-        by_id = by_id.where(f"x.id >= {values.add(lowest, 'uuid')}")
-    if end is not None:
-        by_id = by_id.where(f"x.id < {values.add(end, 'uuid')}")
-    return [by_id, search.where("x.stray")]
-
-
-def _traced(search: Search, trace_id: str | None, values: Values) -> list[Search]:
-    """A trace id is one of another system, or the id of the execution itself."""
-    if trace_id is None:
-        return [search]
-    foreign = search.where(f"x.foreign_trace = {values.add(trace_id, 'text')}")
-    own = id_in_trace(trace_id)
-    if own is None:
-        return [foreign]
-    return [foreign, search.where(f"x.id = {values.add(own, 'uuid')}", "x.foreign_trace IS NULL")]
 
 
 # --- retention ------------------------------------------------------------------------------------------------------

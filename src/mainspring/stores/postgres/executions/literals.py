@@ -84,6 +84,10 @@ def storable(text: str | None) -> str | None:
     return text.replace("\x00", "\ufffd") if text and "\x00" in text else text
 
 
+def storable_texts(texts: Iterable[str]) -> list[str]:
+    return [text.replace("\x00", "\ufffd") for text in texts]
+
+
 def _owners(owners: Sequence[str | None], plain: bool) -> str | None:
     """One owner may stand for all, but only if no change has a flag."""
     one = plain and owners[0] is not None and all(owner == owners[0] for owner in owners)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,14 +11,15 @@ from msgspec.structs import replace
 
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
-from ....model.store.messages import CancelRequest, HeldKey, KeyKind, ProgressReport, WorkerInfo
+from ....model.store.messages import Audit, CancelRequest, HeldKey, KeyKind, ProgressReport, WorkerInfo
 from ....model.time.instants import Micros, seconds_to_micros
 from ...common.rows import held_key_of
 from ..database import Database
-from .literals import numbers, storable
+from .literals import numbers, storable, storable_texts
 from .rows import as_json, is_id
 
-_worker = msgspec.json.Decoder(WorkerInfo).decode
+_worker = lru_cache(maxsize=100)(msgspec.json.Decoder(WorkerInfo).decode)
+"""A process that declares 10,000 jobs has a long text, which changes hardly ever."""
 _reasons = msgspec.json.Decoder(dict[str, str]).decode
 
 BEFORE_ALL = "00000000-0000-0000-0000-000000000000"
@@ -38,6 +40,13 @@ async def todo(db: Database, limit: int, after: str = "") -> list[ExecutionRow]:
 
 async def todo_done(db: Database, ids: Sequence[str]) -> None:
     await db.value("todo_done", numbers(id for id in ids if is_id(id)), repeat=True)
+
+
+async def delete_executions(db: Database, ids: Sequence[str], audits: Sequence[Audit]) -> list[bool]:
+    """Never repeated after a lost answer: what it had deleted would look like another process's work."""
+    each = enumerate(zip(ids, audits, strict=True))
+    wire = [{"n": n, "id": id, "audit": audit} for n, (id, audit) in each if is_id(id)]
+    return _answers(len(ids), await db.value("delete_executions", as_json(wire)))
 
 
 async def remove_worker(db: Database, id: str) -> None:
@@ -61,7 +70,8 @@ async def report(db: Database, reports: Sequence[ProgressReport]) -> list[bool]:
 def _report(n: int, report: ProgressReport) -> dict[str, Any]:
     lines = [(line.at, line.level, storable(line.message), storable(line.logger)) for line in report.logs]
     fields = {"id": report.id, "token": report.token, "owner": report.owner, "n": n, "logs": lines or None}
-    return fields | {"progress": report.progress_json, "counters": report.counters_json}
+    labels = storable_texts(report.labels) or None
+    return fields | {"progress": report.progress_json, "counters": report.counters_json, "labels": labels}
 
 
 def _answers(count: int, positions: str | None) -> list[bool]:
@@ -91,4 +101,30 @@ async def held_keys(db: Database, kind: KeyKind, first: str = "", limit: int = 1
 
 
 async def workers(db: Database) -> list[WorkerInfo]:
-    return [replace(_worker(info), seen=seen) for info, seen in await db.rows("workers", repeat=True)]
+    rows = await db.rows("workers", repeat=True)
+    return [_worker_of(*row) for row in rows]
+
+
+class WorkerStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What changes from one heartbeat to the next, of the fields of `WorkerInfo`."""
+
+    running: int = 0
+    draining: bool = False
+    ended: dict[str, tuple[int, int]] = {}
+
+
+def worker_status(worker: WorkerInfo) -> WorkerStatus:
+    return WorkerStatus(worker.running, worker.draining, worker.ended)
+
+
+def with_status(worker: WorkerInfo, status: WorkerStatus) -> WorkerInfo:
+    return replace(worker, **msgspec.structs.asdict(status))
+
+
+def _worker_of(info: str, seen: Micros, status: str | None) -> WorkerInfo:
+    """The release before has no status."""
+    worker = replace(_worker(info), seen=seen)
+    return worker if status is None else with_status(worker, _status(status))
+
+
+_status = msgspec.json.Decoder(WorkerStatus).decode

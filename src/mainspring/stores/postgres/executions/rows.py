@@ -107,7 +107,7 @@ _common = attrgetter(*_COMMON)
 _OWN_FIELDS = (
     *("id", "job", "job_id", "handler", "queue", "trigger", "triggered_by", "trace_id", "traceparent", "params"),
     *("policy", "tick", "window_begin", "window_end", "retry_of", "priority", "created", "due", "unique_key"),
-    *("overlap_slots", "flow"),
+    *("overlap_slots", "flow", "labels"),
 )
 _rest = attrgetter(*(name for name in ExecutionRow.__struct_fields__ if name not in _OWN_FIELDS))
 _FRESH = _rest(ExecutionRow(id="", job="", job_id="", handler=""))
@@ -142,8 +142,8 @@ def is_keyless(execution: ExecutionRow) -> bool:
 
 
 def is_fresh(execution: ExecutionRow) -> bool:
-    """Nothing has happened to it, and it has no tenant, parent, share, limits or overlap key. It may have a unique
-    key."""
+    """Nothing has happened to it, and it has no tenant, parent, share, limits or overlap key. It may have a unique key
+    and labels."""
     return has_fresh_fields(execution) and not is_stray(execution)
 
 

@@ -12,9 +12,10 @@ import msgspec
 
 from ....model.execution import State
 from ....model.store.messages import JobFacts, JobQuery, JobsFound
+from ....model.values.reading import SYSTEM_PREFIX
 from ..database import Database
-from ..executions.lists import Values
-from ..executions.literals import texts
+from ..executions.literals import storable_texts, texts
+from ..executions.searches import Values
 from ..statements import in_schema
 
 # The newest ending of each job among those that are not folded yet.
@@ -172,12 +173,22 @@ def _terms(query: JobQuery, facts: JobFacts, values: Values) -> list[str]:
     terms += [f"j.{name}" if value else f"NOT j.{name}" for name, value in marks if value is not None]
     if query.search is not None:
         terms.append(f"strpos(j.search, {values.add(query.search, 'text')}) > 0")
+    if query.name_part is not None:
+        terms.append(f"strpos(split_part(j.search, chr(31), 1), {values.add(query.name_part, 'text')}) > 0")
+    if query.labels:
+        terms.append(f"j.labels @> {values.add(texts(storable_texts(query.labels)), 'text::text[]')}")
+    if query.due_before is not None:
+        due = f"SELECT b.name FROM mainspring.job b WHERE b.due < {values.add(query.due_before, 'bigint')}"
+        terms.append(f"NOT j.paused AND j.name IN ({due})")
+    if query.without_system:
+        end = SYSTEM_PREFIX[:-1] + chr(ord(SYSTEM_PREFIX[-1]) + 1)
+        terms.append(f"NOT (j.name >= {values.add(SYSTEM_PREFIX, 'text')} AND j.name < {values.add(end, 'text')})")
     if query.without:
         names = values.add(texts(sorted(query.without)), "text::text[]")
         terms.append(f"NOT EXISTS (SELECT FROM unnest({names}) w (name) WHERE w.name = j.name)")
     if query.code_in is not None:
         names = values.add(texts(sorted(query.code_in)) or "{}", "text::text[]")
-        terms.append(f"(j.origin <> 'code' OR j.name = ANY (ARRAY(SELECT unnest({names}))))")
+        terms.append(f"(j.origin <> 'code' OR j.name IN (SELECT unnest({names})))")
     if facts.active is not None:
         terms.append(f"EXISTS {_ACTIVE}" if facts.active else f"NOT EXISTS {_ACTIVE}")
     if facts.pending is not None:

@@ -18,7 +18,7 @@ from ...common.rows import search_text
 from ..connection.pool import Row
 from ..database import Database, KeyHeld
 from ..executions.insert import SortedRows, sorted_by_kind
-from ..executions.literals import texts
+from ..executions.literals import storable_texts, texts
 from ..executions.rows import as_json, lane_of
 from ..statements import sql
 from .ticks import is_simple, write_ticks
@@ -29,6 +29,7 @@ _COLUMNS = (
 )
 _STATS = JobStats.__struct_fields__
 PURGED_AT_ONCE = 1_000
+WRITTEN_AT_ONCE, READ_AT_ONCE = 200, 500  # jobs in one statement
 
 Numbered = tuple[int, JobWrite]
 Way = Callable[[Database, Sequence[JobWrite]], Awaitable[list[JobWritten]]]
@@ -36,14 +37,16 @@ Way = Callable[[Database, Sequence[JobWrite]], Awaitable[list[JobWritten]]]
 
 async def write_jobs(db: Database, writes: Sequence[JobWrite]) -> tuple[list[JobWritten], set[Topic]]:
     """In the order of names within one statement, so that two schedulers never wait for each other. If one of the
-    writes needs a key that an open transaction holds, each is written separately, and that one is left for later."""
+    writes needs a key that an open transaction holds, each is written separately, and that one is left for later. So
+    many at a time that no row stays locked for long."""
     written = [JobWritten(won=False)] * len(writes)
     for batch in rounds(writes):
         for way, wanted in ((write_ticks, True), (_write_all, False)):
-            part = [item for item in batch if is_simple(item[1]) is wanted]
-            done = await _write(db, [write for _, write in part], way) if part else []
-            for (n, _), one in zip(part, done, strict=True):
-                written[n] = one
+            some = [item for item in batch if is_simple(item[1]) is wanted]
+            for start in range(0, len(some), WRITTEN_AT_ONCE):
+                part = some[start : start + WRITTEN_AT_ONCE]
+                for (n, _), one in zip(part, await _write(db, [write for _, write in part], way), strict=True):
+                    written[n] = one
     return written, _topics(written)
 
 
@@ -116,8 +119,10 @@ def _template(name: str, id: str, declared: str, overrides: str) -> str:
         "tenant": _changes(row, tenant),
         "tenant_stages": _changes(tenant, tenant_stages),
         "search": search_text(job),
+        "labels": storable_texts(job.labels),
     }
-    return as_json(templates)
+    search = {"search_keys": made.plain.search} if made.plain.search else {}
+    return as_json(templates | search)
 
 
 def _differing(made: EnqueueTemplate) -> dict[str, Any]:
@@ -182,13 +187,16 @@ async def fold(db: Database, limit: int) -> int:
 
 
 async def jobs(db: Database, names: Sequence[str] | None = None) -> list[Job]:
-    found = db.rows("jobs_all", repeat=True) if names is None else db.rows("jobs", texts(names) or "{}", repeat=True)
-    return [job_of(row) for row in await found]
+    if names is None:
+        return [job_of(row) for row in await db.rows("jobs_all", repeat=True)]
+    wanted = sorted(set(names))
+    parts = [wanted[start : start + READ_AT_ONCE] for start in range(0, len(wanted), READ_AT_ONCE)]
+    return [job_of(row) for part in parts for row in await db.rows("jobs", texts(part), repeat=True)]
 
 
 async def job_snapshots(db: Database, names: Sequence[str]) -> list[JobSnapshot]:
     text = _snapshots_sql(db.schema)
-    rows = await db.query(text, [texts(names) or "{}"], repeat=True)
+    rows = await db.query(text, [texts(sorted(set(names))) or "{}"], repeat=True)
     return [_snapshot_of(row) for row in rows]
 
 
@@ -213,6 +221,10 @@ def _snapshot_of(row: Row) -> JobSnapshot:
         LiveCounts(pending=pending, running=running, waiting=waiting),
         None if newest[0] is None else NewestLive(*newest),
     )
+
+
+async def job_queues(db: Database) -> list[str]:
+    return [queue for (queue,) in await db.rows("job_queues", repeat=True)]
 
 
 async def jobs_after(db: Database, name: str, limit: int) -> list[Job]:

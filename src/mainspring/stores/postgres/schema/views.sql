@@ -102,6 +102,12 @@ SELECT execution_id, parent_id AS parent_execution_id, tenant, job_name, trace_i
 FROM mainspring.job_executions
 WHERE tenant IS NOT NULL AND parent_id IS NOT NULL;
 
+-- The search keys of executions, live and finished: see `executions list --search`.
+CREATE OR REPLACE VIEW mainspring.search_keys AS
+SELECT g.id AS execution_id, split_part(g.label, '=', 1) AS name, substr(g.label, strpos(g.label, '=') + 1) AS value
+FROM mainspring.label g
+WHERE g.label !~ '^!';
+
 -- Named locks, and the keys that live executions hold: `overlap` keeps other executions of the job from running,
 -- `unique` keeps others with the same key from being enqueued.
 CREATE OR REPLACE VIEW mainspring.locks AS

@@ -1,4 +1,4 @@
-SELECT string_agg(text, ',' ORDER BY id) FROM (
+SELECT string_agg(mainspring.labelled(text, id), ',' ORDER BY id) FROM (
     SELECT id, text FROM (
         (SELECT l.id, mainspring.as_json(l) AS text FROM mainspring.live l
          WHERE l.id > $1::uuid ORDER BY l.id LIMIT $2::bigint)

@@ -1,2 +1,2 @@
-SELECT array_to_string(kept, ','), cancels::text, now
-FROM mainspring.heartbeat($1::text, $2::text, $3::text::uuid[], $4::text::bigint[], $5::bigint)
+SELECT array_to_string(kept, ','), cancels::text, now, unknown
+FROM mainspring.beat($1::text, $2::text, $3::text, $4::text::uuid[], $5::text::bigint[], $6::bigint)

@@ -1,1 +1,1 @@
-SELECT info, seen FROM mainspring.worker ORDER BY id
+SELECT info, seen, status FROM mainspring.worker ORDER BY id

@@ -145,6 +145,7 @@ class _Claim:
         for name in _names(self._tx.value("lanes")):
             queue, handler, *mark = name.split("/")
             wanted = self._request.queues is None or queue in self._request.queues
+            wanted = wanted and queue not in self._request.without_queues
             if wanted and handler in self._request.handlers:
                 (alone if "alone" in mark else shared).append(name)
         return shared, alone

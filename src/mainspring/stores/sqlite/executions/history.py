@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from ....model.execution import ExecutionRow
-from ....model.store.messages import PruneRule
+from ....model.store.messages import Audit, PruneRule
 from ..transaction import Transaction, as_json
 
 STRETCH = 5_000  # finished executions looked at in one step
@@ -37,14 +37,26 @@ def todo_done(tx: Transaction, ids: Sequence[str]) -> None:
     delete_finished(tx, _ids(tx.value("history_unkept", wanted)))
 
 
-def delete_finished(tx: Transaction, ids: Sequence[str], *, regardless: bool = False) -> int:
-    """Delete these finished executions and their log lines; with `regardless` also if their follow-ups are not done."""
+def delete_executions(tx: Transaction, ids: Sequence[str], audits: Sequence[Audit]) -> list[bool]:
+    left = delete_finished(tx, ids)
+    deleted = []
+    for id, audit in zip(ids, audits, strict=True):
+        deleted.append(id in left)
+        if id in left:
+            left.discard(id)
+            tx.audit(audit)
+    return deleted
+
+
+def delete_finished(tx: Transaction, ids: Sequence[str], *, regardless: bool = False) -> set[str]:
+    """Delete these finished executions and their log lines; with `regardless` also if their follow-ups are not done.
+    Returns those that are gone."""
     if not ids:
-        return 0
+        return set()
     gone = tx.rows("history_delete", as_json(list(ids)), int(regardless))
     tx.run("log_delete", as_json([id for id, _ in gone]))
     tx.run("executions_delete", as_json([seq for _, seq in gone]))
-    return len(gone)
+    return {id for id, _ in gone}
 
 
 def prunable(tx: Transaction, rule: PruneRule, cursor: str, limit: int) -> Prunable:

@@ -10,11 +10,11 @@ import msgspec
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
 from ....model.store.messages import Added, Audit
-from ...common.rows import ended_delta, in_slot, overlap_choices, skipped_record
+from ...common.rows import ended_delta, in_slot, overlap_choices, recorded, skipped_record
 from ..limits.limits import hold_slots
 from ..limits.waiting_order import Untagged, next_tags
 from ..transaction import Transaction, as_json
-from .rows import Row, execution_row, history_row, is_untouched, lane_of, live_row, plain_row, shared_row
+from .rows import Row, execution_row, history_row, is_untouched, label_rows, lane_of, live_row, plain_row, shared_row
 
 NO_TAGS: Mapping[int, int] = {}
 
@@ -40,12 +40,8 @@ def add_all(tx: Transaction, calls: Sequence[InsertCall]) -> list[list[Added]]:
 
 
 def _audited(tx: Transaction, call: InsertCall, added: list[Added]) -> list[Added]:
-    if call.audits and any(item.outcome in _RECORDED for item in added):
-        tx.audit(*call.audits)
+    tx.audit(*recorded(call.audits, added))
     return added
-
-
-_RECORDED = ("added", "skipped")
 
 
 def add(tx: Transaction, executions: Sequence[ExecutionRow]) -> list[Added]:
@@ -54,7 +50,7 @@ def add(tx: Transaction, executions: Sequence[ExecutionRow]) -> list[Added]:
     batch = _InsertBatch(tx, executions)
     added = [batch.add(execution) for execution in executions]
     batch.finish()
-    if any(item.outcome in _RECORDED for item in added):
+    if any(item.recorded for item in added):
         tx.topics.add(Topic.WORK)
     return added
 
@@ -67,6 +63,7 @@ class _InsertBatch:
         self._known = _known(tx, executions)
         self._held = _held(tx, executions)
         self._executions: list[Row] = []
+        self._labels: list[Row] = []
         self._plain: list[Row] = []
         self._shared: list[tuple[int, ExecutionRow]] = []
         self._untagged: list[Untagged] = []
@@ -97,6 +94,9 @@ class _InsertBatch:
 
     def write(self, tags: Mapping[int, int] = NO_TAGS) -> None:
         self._tx.bulk("execution_insert", self._executions)
+        if self._labels:
+            self._tx.bulk("label_insert", self._labels)
+            self._labels = []
         self._tx.bulk("live_insert_plain", self._plain)
         self._tx.bulk("live_insert_shared", [shared_row(seq, row, tags.get(seq)) for seq, row in self._shared])
         self._executions, self._plain, self._shared = [], [], []
@@ -154,6 +154,8 @@ class _InsertBatch:
         seq = self._tx.next_seq() if seq is None else seq
         self._known.add(execution.id)
         self._executions.append(execution_row(seq, execution, self._tx.next_number(execution)))
+        if execution.labels:
+            self._labels += label_rows(execution.id, execution.labels)
         return seq
 
 

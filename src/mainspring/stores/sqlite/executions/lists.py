@@ -8,19 +8,26 @@ searched as a range of ids; strays, whose ids have another time, have an index o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from msgspec import json
+from msgspec.structs import replace
+
 from ....model.execution import FINAL, LIVE, ExecutionRow, State
-from ....model.store.messages import ExecutionQuery, LogLine
+from ....model.store.messages import ExecutionQuery, ExecutionsFound, LaneCounts, LogLine, RunSummary, TenantCounts
+from ....model.time.instants import Micros
 from ...common.ids import id_in_trace, id_range
+from ...common.newest_runs import RunWalk
+from ...common.rows import busiest
 from ..statements import sql
 from ..transaction import Transaction, as_json
-from .rows import FUTURE, PARKED, READY, RUNNING, WAITING
+from .searching import PHASES, count_matching, search_ids
 
-_PHASES = {State.PENDING: (FUTURE, READY, PARKED), State.RUNNING: (RUNNING,), State.WAITING: (WAITING,)}
 _PAGE = 50  # executions read per statement
+_LAST = "g"  # greater than all ids
 
 
 class Search(NamedTuple):
@@ -38,12 +45,19 @@ class Search(NamedTuple):
         return self._replace(conditions=conditions, values=(*self.values, *values))
 
     def ids(self) -> str:
+        return f"SELECT {self.table}.id {self._matching()} ORDER BY {self.table}.id {self.order} LIMIT ?"
+
+    def counting(self) -> str:
+        """In any order: most of the newest executions may be live, which a count of finished ones would pass first."""
+        return f"SELECT count(*) FROM (SELECT 1 {self._matching()} LIMIT ?)"
+
+    def _matching(self) -> str:
         where = " AND ".join(self.conditions) or "TRUE"
         both = (
             self.table == "execution" or "execution." in where
         )  # join the unchanging part only if a condition needs it
         source = self.source if both else self.source.partition(_JOIN)[0]
-        return f"SELECT {self.table}.id FROM {source} WHERE {where} ORDER BY {self.table}.id {self.order} LIMIT ?"
+        return f"FROM {source} WHERE {where}"
 
 
 _JOIN = " CROSS JOIN "
@@ -58,12 +72,21 @@ _HISTORY_SECOND = Search("execution", f"{_EXECUTIONS}{_JOIN}{_HISTORY} ON histor
 
 
 def execution(tx: Transaction, id: str) -> ExecutionRow | None:
-    found = tx.executions("live_rows_by_id", as_json([id])) or tx.executions("history_rows_by_id", as_json([id]))
+    found = read(tx, [id])
     return found[0] if found else None
 
 
 def find(tx: Transaction, query: ExecutionQuery) -> list[ExecutionRow]:
-    page = list(islice(_ids(tx, query, query.offset + query.limit), query.offset, query.offset + query.limit))
+    return _page(tx, query, _ids(tx, query, query.offset + query.limit))
+
+
+def search(tx: Transaction, query: ExecutionQuery, budget: int) -> ExecutionsFound:
+    found = search_ids(tx, query, query.offset + query.limit, budget)
+    return ExecutionsFound(_page(tx, query, found.ids), found.searched_to)
+
+
+def _page(tx: Transaction, query: ExecutionQuery, ids: Iterable[str]) -> list[ExecutionRow]:
+    page = list(islice(ids, query.offset, query.offset + query.limit))
     found = {row.id: row for start in range(0, len(page), _PAGE) for row in read(tx, page[start : start + _PAGE])}
     return [found[id] for id in page]
 
@@ -73,8 +96,84 @@ def is_live_of_one_job(query: ExecutionQuery) -> bool:
     return query.job_id is not None and query.states is not None and query.states <= LIVE
 
 
-def count(tx: Transaction, query: ExecutionQuery, cap: int) -> int:
-    return sum(1 for _ in islice(_ids(tx, query, cap), cap))
+def count(tx: Transaction, query: ExecutionQuery, cap: int, budget: int | None = None) -> int:
+    if _is_search(query):
+        return count_matching(tx, query, cap, budget if query.checks_rows else None)
+    counts = (tx.query(search.counting(), (*search.values, cap))[0][0] for search in searches(tx, query))
+    return min(cap, sum(map(int, counts)))
+
+
+def lane_counts(tx: Transaction) -> list[LaneCounts]:
+    lanes: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for line, count in tx.rows("parked_by_line"):
+        lane = lanes[line.partition(" ")[2]]
+        lane["parked"] = lane.get("parked", 0) + count
+    for name, count in tx.rows("running_by_lane"):
+        lanes[name]["running"] = count
+    [found] = tx.rows("pending_by_lane", tx.now)
+    ready, ready_dues, planned, planned_dues = (json.decode(text) for text in found)
+    for field, first, names, dues in (
+        ("ready", "oldest", ready, ready_dues),
+        ("planned", "next_due", planned, planned_dues),
+    ):
+        for name, count in Counter[str](names).items():
+            lanes[name][field] = count
+        for name, due in _smallest(names, dues).items():
+            lanes[name][first] = due
+    return _by_queue(lanes)
+
+
+def tenant_counts(tx: Transaction, limit: int) -> list[TenantCounts]:
+    """No index has the tenants of live rows: one would be paid for by each enqueue."""
+    [(pending,)] = tx.rows("pending_tenants")
+    return busiest(Counter(json.decode(pending, type=list[str])), dict(tx.rows("running_tenants")), limit)
+
+
+def newest_runs(
+    tx: Transaction, job_ids: Sequence[str], limit: int, since: Micros | None = None
+) -> dict[str, list[RunSummary]]:
+    found = {id: _runs_of(tx, id, limit, since) for id in job_ids} if limit > 0 else {}
+    return {id: runs for id, runs in found.items() if runs}
+
+
+def _runs_of(tx: Transaction, job_id: str, limit: int, since: Micros | None) -> list[RunSummary]:
+    lowest, _ = id_range(since, None)
+    walk, more = RunWalk(limit, since), True
+    while more:
+        page = tx.rows("newest_runs", job_id, walk.before or _LAST, lowest or "", walk.wanted)
+        more = walk.add([(RunSummary(id, State(state), *rest), bool(child)) for id, state, *rest, child in page])
+    return walk.runs
+
+
+def _smallest(names: list[str], dues: list[int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, due in zip(names, dues, strict=True):
+        if due < found.get(name, due + 1):
+            found[name] = due
+    return found
+
+
+def _by_queue(lanes: Mapping[str, Mapping[str, Any]]) -> list[LaneCounts]:
+    """Rows of one queue and handler may be in several lanes."""
+    found: dict[tuple[str, str], LaneCounts] = {}
+    for name, counts in lanes.items():
+        queue, handler, *_ = name.split("/")
+        lane = LaneCounts(queue=queue, handler=handler, **counts)
+        known = found.get((queue, handler))
+        found[queue, handler] = lane if known is None else _sum(known, lane)
+    return [found[key] for key in sorted(found)]
+
+
+def _sum(one: LaneCounts, other: LaneCounts) -> LaneCounts:
+    return replace(
+        one,
+        ready=one.ready + other.ready,
+        planned=one.planned + other.planned,
+        parked=one.parked + other.parked,
+        running=one.running + other.running,
+        oldest=min(filter(None, (one.oldest, other.oldest)), default=None),
+        next_due=min(filter(None, (one.next_due, other.next_due)), default=None),
+    )
 
 
 def logs(tx: Transaction, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
@@ -82,13 +181,26 @@ def logs(tx: Transaction, id: str, after: int = 0) -> list[tuple[int, LogLine]]:
 
 
 def read(tx: Transaction, ids: Sequence[str]) -> list[ExecutionRow]:
+    """With their labels."""
     wanted = as_json(ids)
-    return tx.executions("live_rows_by_id", wanted) + tx.executions("history_rows_by_id", wanted)
+    rows = tx.executions("live_rows_by_id", wanted) + tx.executions("history_rows_by_id", wanted)
+    labels: dict[str, tuple[str, ...]] = {}
+    for id, label in tx.rows("labels_of", wanted):
+        labels[id] = (*labels.get(id, ()), label)
+    return [replace(row, labels=labels[row.id]) if row.id in labels else row for row in rows] if labels else rows
 
 
-def _ids(tx: Transaction, query: ExecutionQuery, limit: int) -> Iterator[str]:
+def _ids(tx: Transaction, query: ExecutionQuery, limit: int) -> Iterable[str]:
+    if _is_search(query):
+        return search_ids(tx, query, limit, None).ids
     found = [[id for (id,) in tx.query(search.ids(), (*search.values, limit))] for search in searches(tx, query)]
     return heapq.merge(*found, reverse=not query.oldest_first)
+
+
+def _is_search(query: ExecutionQuery) -> bool:
+    """By labels, by what no index serves, or live ones of all jobs."""
+    all_live = query.states is not None and query.states <= LIVE and query.job is None and query.job_id is None
+    return query.checks_rows or bool(query.labels) or all_live
 
 
 def searches(tx: Transaction, query: ExecutionQuery) -> list[Search]:
@@ -106,7 +218,7 @@ def _by_state(query: ExecutionQuery, narrow: bool) -> list[Search]:
 
 
 def _live(states: frozenset[State], narrow: bool) -> list[Search]:
-    phases = sorted(phase for state in states & LIVE for phase in _PHASES[state])
+    phases = sorted(phase for state in states & LIVE for phase in PHASES[state])
     search = _LIVE_SECOND if narrow else _LIVE_FIRST
     return [search.where(f"live.phase IN ({', '.join(map(str, phases))})")] if phases else []
 

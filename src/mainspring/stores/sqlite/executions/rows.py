@@ -8,6 +8,7 @@ decodes into an `ExecutionRow` in one step.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -144,6 +145,11 @@ def execution_row(seq: int, execution: ExecutionRow, number: int) -> Row:
         is_stray(execution),
         body(execution, number),
     )
+
+
+def label_rows(id: str, labels: Iterable[str]) -> list[Row]:
+    """Parameters of label_insert.sql."""
+    return [(label, id) for label in labels]
 
 
 def plain_row(seq: int, execution: ExecutionRow, now: Micros) -> Row:

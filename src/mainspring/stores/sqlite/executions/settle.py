@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from ....core.ports import Topic
 from ....model.execution import ExecutionRow, State
+from ....model.store.entries import failure_entry
 from ....model.store.messages import Change
 from ...common.rows import WAITERS_AT_ONCE, change_delta, fits, freed_keys, settled
 from ..limits.limits import leave_slots, recheck_soon
 from ..transaction import Transaction, as_json
-from .rows import history_row, live_change
+from .rows import Row, history_row, label_rows, live_change
 from .usual_endings import ClaimedRows, move
 
 
@@ -43,6 +44,8 @@ class _SettleBatch:
         self._changed: dict[str, ExecutionRow] = {}
         self._ended: list[tuple[ExecutionRow, bool]] = []
         self._waited: list[int] = []
+        self._notes: list[Row] = []
+        self._labels: list[Row] = []
         self.left_slots: list[tuple[int, str]] = []
 
     def apply(self, change: Change) -> bool:
@@ -54,7 +57,13 @@ class _SettleBatch:
             self.left_slots.append((self._seqs[row.id], row.limits))
         if row.state is State.PENDING and row.limits is not None:
             self._waited.append(self._seqs[row.id])
+        if change.limits is not None and after.limits != row.limits:
+            self._tx.run("limits_change", self._seqs[row.id], after.limits)
         self._tx.audit(change.audit)
+        if (note := failure_entry(change)) is not None:
+            self._notes.append((note.key, note.body))
+        if change.labels:
+            self._labels += label_rows(change.id, change.labels)
         self._tx.count(change_delta(after, change))
         if change.to.final:
             self._tx.ended(row.job_id)
@@ -68,6 +77,8 @@ class _SettleBatch:
     def write(self) -> None:
         if self._waited:
             recheck_soon(self._tx, self._waited)
+        self._tx.bulk("failure_insert", self._notes)
+        self._tx.bulk("label_insert", self._labels)
         for after in self._changed.values():
             self._tx.run("live_update", *live_change(self._seqs[after.id], after, self._tx.now))
         if self._changed:

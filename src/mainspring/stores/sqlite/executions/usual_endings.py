@@ -19,7 +19,7 @@ from ....model.job import JobStats
 from ....model.store.messages import Change
 from ...common.rows import ending_of
 from ..transaction import Transaction, as_json
-from .rows import move_row
+from .rows import label_rows, move_row
 
 K = TypeVar("K")
 
@@ -61,6 +61,7 @@ def _usual(row: ExecutionRow, change: Change) -> bool:
         and change.expect is State.RUNNING
         and change.started is None
         and change.audit is None
+        and change.failure is None
         and (change.keep or change.todo)
         and not (change.rescue or change.alone)
     )
@@ -79,6 +80,7 @@ def move(tx: Transaction, endings: list[Ending]) -> list[Ending]:
     for job_id, ended in _grouped(endings, lambda ending: ending[1].job_id).items():
         tx.count(completed_delta(job_id, ended))
         tx.ended(job_id, len(ended))
+    tx.bulk("label_insert", [row for _, _, change in endings for row in label_rows(change.id, change.labels)])
     if endings:
         tx.topics.add(Topic.ENDED)
     return endings

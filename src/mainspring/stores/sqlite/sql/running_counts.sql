@@ -1,1 +1,1 @@
-SELECT job_id, count(*) FROM mainspring_live WHERE phase = 2 GROUP BY job_id
+SELECT job_id, count(*) FROM mainspring_live INDEXED BY mainspring_live_lease WHERE phase = 2 GROUP BY job_id

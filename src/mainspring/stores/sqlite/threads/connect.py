@@ -86,6 +86,7 @@ def _prepare(connection: sqlite3.Connection, path: str, synchronous: str) -> Non
     connection.execute(f"PRAGMA journal_size_limit = {_LOG_LIMIT}")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA secure_delete = OFF")
+    connection.create_function("mainspring_lower", 1, str.lower, deterministic=True)
 
 
 def _writable(path: str) -> bool:

@@ -39,6 +39,7 @@ class StoreThreads:
         synchronous: str,
         busy_timeout: float,
         watch_interval: float,
+        auto_migrate: bool,
     ) -> None:
         self.path = checked_path(path)
         self.listeners = Listeners()
@@ -46,6 +47,7 @@ class StoreThreads:
         self._clock = clock
         self._synchronous = checked_synchronous(synchronous)
         self._busy_timeout, self._watch_interval = busy_timeout, watch_interval
+        self._auto_migrate = auto_migrate
         self._pid = os.getpid()
         self._opening = threading.Lock()
 
@@ -110,7 +112,8 @@ class StoreThreads:
         """The writer creates the schema; the readers wait for it."""
         connection = connect(self.path, self._synchronous, self._busy_timeout, hurry)
         try:
-            migrate.migrate(connection, self.path, self._busy_timeout, hurry)
+            prepare = migrate.migrate if self._auto_migrate else migrate.check
+            prepare(connection, self.path, self._busy_timeout, hurry)
         except BaseException:
             connection.close()
             raise

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from ....model.execution import FINAL, State
-from ....model.limits import Limit
+from ....model.limits import Limit, encode_limits
 from .steps import (
     Add,
     Advance,
@@ -36,6 +36,8 @@ LIMITS: tuple[tuple[Limit, ...], ...] = (
     *((TOKEN,), (TOKEN,), (OTHER_SLOT, TOKEN), (TOKEN, SLOTS)),
 )
 STALE = (*[None] * 6, "token", "owner")
+LABELS = ((), (), (), ("k=1",), ("k=1", "l=ü"), ("!e",))
+OTHER_LIMITS = (*[None] * 5, "[]", encode_limits((SLOT,)), encode_limits((OTHER_SLOT,)), encode_limits((TOKEN,)))
 
 
 class Drawing:
@@ -83,7 +85,8 @@ class Drawing:
     def _usual_endings(self) -> Step:
         pick = self._chance.choice
         stale = pick((*[None] * 5, "token", "stamp", "owner", "twice"))
-        usual = Complete(self._position() // 4, self._chance.randint(1, 5), stale, self._rarely(), self._rarely())
+        few, many = self._position() // 4, self._chance.randint(1, 5)
+        usual = Complete(few, many, stale, self._rarely(), self._rarely(), self._labels())
         others = (self._settle(),) if self._rarely() else ()
         return Exchange((usual, *others), pick((None, self._claim())))
 
@@ -120,6 +123,7 @@ class Drawing:
             self._chance.choice(("heartbeat", "heartbeat", "report", "cancel")),
             self._position(),
             self._chance.choice(STALE),
+            self._labels(),
         )
 
     def _new_job(self, name: str) -> Step:
@@ -137,7 +141,7 @@ class Drawing:
     def _tidy_up(self) -> Step:
         pick = self._chance.choice
         return TidyUp(
-            kind=pick(("fold", "todo_done", "workers", "prune", "prune")),
+            kind=pick(("fold", "todo_done", "delete", "workers", "prune", "prune")),
             position=self._position(),
             job=self._name(),
             states=pick((FINAL, frozenset({State.COMPLETED}), frozenset({State.SKIPPED, State.FAILED}))),
@@ -179,6 +183,7 @@ class Drawing:
             share=pick((None, None, "x", "y")),
             weight=pick((1, 1, 3)),
             limits=pick(LIMITS),
+            labels=self._labels(),
         )
 
     def _settle(self) -> Settle:
@@ -193,6 +198,9 @@ class Drawing:
             rescue=self._rarely(),
             alone=self._rarely() and self._rarely(),
             attempt=pick((True, False)),
+            labels=self._labels(),
+            limits=pick(OTHER_LIMITS),
+            failure=self._rarely(),
         )
 
     def _claim(self) -> Claim:
@@ -204,7 +212,11 @@ class Drawing:
             limit=pick((50, 50, 3, 2, 1, 0)),
             turn=self._chance.randrange(5),
             alone=self._rarely(),
+            without=frozenset({"mail"}) if self._rarely() else frozenset(),
         )
+
+    def _labels(self) -> tuple[str, ...]:
+        return self._chance.choice(LABELS)
 
     def _position(self) -> int:
         return min(self._chance.randrange(30), self._chance.randrange(30))

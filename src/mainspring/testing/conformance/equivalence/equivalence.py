@@ -74,6 +74,7 @@ class Equivalence(StoreSuite):
                 await _take(step, script, tested[number % 2], reference, seen_by=tested[1 - number % 2])
             await _fold_all(store)
             assert not differences(await view(other, script), await view(reference.store, script))
+            assert not differences(await searches(other), await searches(reference.store))
             _check_numbers(await other.find(ExecutionQuery(limit=ALL)), script)
 
 
@@ -106,7 +107,7 @@ async def view(store: Store, script: Script) -> dict[str, Any]:
         "triggered": _rows(await store.find(ExecutionQuery(trigger="schedule", limit=ALL))),
         "children": (await store.children("p"), await store.last_child_ended("p")),
         "held keys": [await store.held_keys(kind) for kind in ("overlap", "unique")],
-        "todo": _rows(await store.todo(ALL)),
+        "todo": _plain_rows(await store.todo(ALL)),
         "expired": _by_id(await store.expired(ALL)),
         "unserved cancels": _by_id(await store.unserved_cancels(ALL)),
         "cancels": [await store.cancels(owner) for owner in ("w1", "w2")],
@@ -121,6 +122,30 @@ async def view(store: Store, script: Script) -> dict[str, Any]:
         "list of entries": await store.list_entries("window", "s"),
         "entries": await store.entries("window", "s", ["é", "a", "none"]),
         "locks": [replace(lock, token=0) for lock in await store.locks()],
+    }
+
+
+async def searches(store: Store) -> dict[str, Any]:
+    """What searches find, with more to look at than they may need."""
+    queries = {
+        "label": ExecutionQuery(labels=("k=1",), limit=ALL),
+        "labels": ExecutionQuery(labels=("l=ü", "k=1"), limit=ALL, oldest_first=True),
+        "failed group": ExecutionQuery(labels=("!e",), states=frozenset({State.FAILED, State.PENDING}), limit=ALL),
+        "queue": ExecutionQuery(queue="mail", handler="work", limit=ALL),
+        "error": ExecutionQuery(error_text="rror 1", limit=5),
+        "worker": ExecutionQuery(workers=frozenset({"w2"}), job="a", limit=ALL),
+        "long": ExecutionQuery(longer_than=1_300_000, reason="r", limit=ALL),
+        "live": ExecutionQuery(queue="default", states=frozenset({State.PENDING, State.SKIPPED}), limit=ALL),
+    }
+    found = {name: await store.search(query, 10 * ALL) for name, query in queries.items()}
+    return {
+        **{name: _rows(one.rows) for name, one in found.items()},
+        "ends": {name: one.searched_to for name, one in found.items()},
+        "counts": [await store.count(query, 7) for query in queries.values()],
+        "lanes": await store.lane_counts(),
+        "tenants": await store.tenant_counts(ALL),
+        "runs": await store.newest_runs(sorted({row.job_id for row in found["label"].rows}), ALL),
+        "notes": await store.list_entries("failure", ""),
     }
 
 
@@ -149,7 +174,7 @@ def _plain(answer: Any) -> Any:
 
 def _same_exchange(step: Exchange, answer: Exchanged, expected: Exchanged, parked: bool) -> None:
     assert (answer.applied, answer.now) == (expected.applied, expected.now), step
-    assert _rows(answer.claimed) == _rows(expected.claimed), step
+    assert _plain_rows(answer.claimed) == _plain_rows(expected.claimed), step
     assert [_blocked(one) for one in answer.blocked] == [_blocked(one) for one in expected.blocked], step
     if step.claim is None:
         return
@@ -161,15 +186,20 @@ def _same_exchange(step: Exchange, answer: Exchanged, expected: Exchanged, parke
 
 
 def _blocked(blocked: Blocked) -> tuple[ExecutionRow, str | None]:
-    return _row(blocked.execution), blocked.holder
+    return replace(_row(blocked.execution), labels=()), blocked.holder
 
 
 def _rows(rows: Iterable[ExecutionRow]) -> list[ExecutionRow]:
     return [_row(row) for row in rows]
 
 
+def _plain_rows(rows: Iterable[ExecutionRow]) -> list[ExecutionRow]:
+    """Without labels, which not every answer has."""
+    return [replace(_row(row), labels=()) for row in rows]
+
+
 def _by_id(rows: Iterable[ExecutionRow]) -> list[ExecutionRow]:
-    return sorted(_rows(rows), key=lambda row: row.id)
+    return sorted(_plain_rows(rows), key=lambda row: row.id)
 
 
 def _row(row: ExecutionRow) -> ExecutionRow:

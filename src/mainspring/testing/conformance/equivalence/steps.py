@@ -103,6 +103,7 @@ class New:
     share: str | None = None
     weight: int = 1
     limits: tuple[Limit, ...] = ()
+    labels: tuple[str, ...] = ()
 
     def execution(self, script: Script) -> ExecutionRow:
         known = None if self.again is None else script.row(self.again)
@@ -136,6 +137,7 @@ class New:
             share=self.share,
             weight=self.weight,
             limits=encode_limits(self.limits),
+            labels=self.labels,
             **fields,
         )
 
@@ -147,7 +149,7 @@ class Add:
 
     def action(self, script: Script) -> Action:
         batch = [new.execution(script) for new in self.news]
-        audits = [script.audit("work")] if self.audited else []
+        audits = [script.audit("work") for _ in batch] if self.audited else []
         return lambda side: side.store.add(batch, audits)
 
 
@@ -231,6 +233,9 @@ class Settle:
     rescue: bool
     alone: bool
     attempt: bool
+    labels: tuple[str, ...] = ()
+    limits: str | None = None
+    failure: bool = False
 
     def changes(self, script: Script) -> list[Change]:
         row = script.row(self.position)
@@ -258,6 +263,9 @@ class Settle:
             todo=self.todo and self.to.final,
             keep=self.keep,
             rescue=self.rescue,
+            labels=self.labels,
+            limits=self.limits if self.to is State.PENDING else None,
+            failure=f'["{row.id}"]' if self.failure and row.state is State.RUNNING else None,
             audit=script.audit(row.id) if self.attempt else None,
         )
         wrong: dict[str, dict[str, Any]] = {
@@ -279,6 +287,7 @@ class Complete:
     stale: str | None
     todo: bool
     measured: bool
+    labels: tuple[str, ...] = ()
 
     def changes(self, script: Script) -> list[Change]:
         first = script.row(self.position)
@@ -316,6 +325,7 @@ class Complete:
             attempt=replace(attempt, cpu_ms=1.5) if self.measured else attempt,
             result_json='{"n":1}' if self.measured else None,
             todo=self.todo,
+            labels=self.labels,
         )
 
 
@@ -331,12 +341,14 @@ class Claim:
     limit: int
     turn: int
     alone: bool
+    without: frozenset[str] = frozenset()
 
     def request(self) -> ClaimRequest:
         return ClaimRequest(
             owner=self.owner,
             handlers=self.handlers,
             queues=self.queues,
+            without_queues=self.without,
             limit=self.limit,
             lease=LEASE,
             turn=self.turn,
@@ -363,6 +375,7 @@ class WorkerMessage:
     kind: str
     position: int
     stale: str | None
+    labels: tuple[str, ...] = ()
 
     def action(self, script: Script) -> Action:
         row = script.row(self.position)
@@ -384,6 +397,7 @@ class WorkerMessage:
             progress_json='{"done":1}',
             counters_json=None if self.position % 2 else '{"n":2}',
             logs=(LogLine(now, "INFO", f"line {now}", f"shop.{now % 3}"),),
+            labels=self.labels,
         )
         return lambda side: side.store.report([report])
 
@@ -399,7 +413,7 @@ class Advance:
 
 @dataclass(frozen=True)
 class TidyUp:
-    """Housekeeping: fold statistics, clear a mark, delete workers, or prune a job's history."""
+    """Housekeeping: fold statistics, clear a mark, delete an execution or workers, or prune a job's history."""
 
     kind: str
     position: int
@@ -414,6 +428,9 @@ class TidyUp:
         if self.kind == "todo_done":
             row = script.row(self.position)
             return lambda side: side.store.todo_done([row.id if row else "nobody"])
+        if self.kind == "delete":
+            row, audit = script.row(self.position), script.audit("gone")
+            return lambda side: side.store.delete_executions([row.id if row else "nobody"], [audit])
         if self.kind == "workers":
             return lambda side: side.store.prune_workers(SILENCE)
         older = None if self.age is None else script.clock.now() - seconds_to_micros(self.age)

@@ -100,13 +100,23 @@ class Inserts(StoreSuite):
         assert (await world.heartbeat((inline.id, 1))).lost == frozenset()
         assert await world.settle(inline)
 
-    async def test_audit_is_stored_if_anything_was_recorded(self, world: World) -> None:
-        added, refused, skipped = world.audit(), world.audit(), world.audit()
-        first = world.execution(unique_key="u", overlap_key="o")
-        await world.add(first, audit=[added])
-        await world.add(first, world.execution(unique_key="u"), audit=[refused])
-        await world.add(world.execution(overlap_key="o"), audit=[skipped])
-        assert await world.store.audits() == [skipped, added]
+    @pytest.mark.req("SEC-3")
+    async def test_audit_is_stored_of_what_was_recorded(self, world: World) -> None:
+        known, held = world.execution(), world.execution(unique_key="k")
+        await world.add(known, held)
+        batch = [
+            world.execution(),
+            known,
+            world.execution(unique_key="k"),
+            world.execution(overlap_key="o"),
+            world.execution(overlap_key="o"),  # recorded as skipped
+        ]
+        audits = [world.audit(target=f"execution:{row.id}") for row in batch]
+        await world.add(*batch, audit=audits)
+        assert await world.store.audits() == [audits[4], audits[3], audits[0]]
+        again = [world.audit() for _ in batch]
+        await world.add(*batch, audit=again)
+        assert await world.store.audits() == [audits[4], audits[3], audits[0]]
 
 
 class UniqueKeys(StoreSuite):

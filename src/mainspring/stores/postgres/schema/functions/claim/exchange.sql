@@ -5,10 +5,11 @@
 -- A claim alone is committed without waiting for the disk: if a crash loses it, the row is ready again, and the next
 -- claim has another stamp in its token.
 -- First attempts that completed come in `completed`, all other changes in `batch`: settling the former by themselves
--- costs 4 to 16 % less, and nearly all changes are of that kind.
-CREATE OR REPLACE FUNCTION mainspring.exchange(
-    completed mainspring.completions, batch mainspring.changes, new_owner text, stamp bigint, handlers text[],
-    queues text[], lease_for bigint, wanted integer, turn integer, only_alone boolean,
+-- costs 4 to 16 % less, and nearly all changes are of that kind. `extras` is what few of them have: see apply_extras.
+-- Nothing is claimed from the queues in `without`.
+CREATE OR REPLACE FUNCTION mainspring.settle_then_claim(
+    completed mainspring.completions, batch mainspring.changes, extras json, new_owner text, stamp bigint,
+    handlers text[], queues text[], without text[], lease_for bigint, wanted integer, turn integer, only_alone boolean,
     OUT applied text, OUT freed boolean, OUT claimed text, OUT blocked text, OUT taken integer,
     OUT alone_waiting boolean, OUT next_due bigint, OUT now bigint
 ) LANGUAGE plpgsql
@@ -46,6 +47,9 @@ BEGIN
             applied := coalesce(array_to_string(done, ','), '');
         END IF;
     END IF;
+    IF extras IS NOT NULL THEN
+        PERFORM mainspring.apply_extras(extras, done);
+    END IF;
     SELECT (
             SELECT least(s.slot_look, s.token_look) FROM mainspring.limit_state s
             WHERE s.slot_look IS NOT NULL OR s.token_look IS NOT NULL ORDER BY least(s.slot_look, s.token_look) LIMIT 1
@@ -64,6 +68,12 @@ BEGIN
     END IF;
     IF wanted IS NOT NULL THEN
         alone_waiting := false;
+        IF without IS NOT NULL THEN
+            queues := ARRAY(
+                SELECT DISTINCT split_part(r.lane, '/', 1) FROM unnest(mainspring.ready_lanes(handlers, queues)) r (lane)
+                WHERE split_part(r.lane, '/', 1) <> ALL (without)
+            );
+        END IF;
         IF wanted >= mainspring.backlog() AND NOT only_alone
             AND current_setting('mainspring.claimed_up_to', true) <> ''
         THEN
@@ -107,5 +117,21 @@ BEGIN
     IF woken IS NOT NULL AND freed IS DISTINCT FROM true THEN
         freed := EXISTS (SELECT FROM mainspring.live l WHERE l.id = ANY (woken) AND greatest(l.phase, 0::smallint) = 1);
     END IF;
+END
+$$;
+
+-- As the release before calls it.
+CREATE OR REPLACE FUNCTION mainspring.exchange(
+    completed mainspring.completions, batch mainspring.changes, new_owner text, stamp bigint, handlers text[],
+    queues text[], lease_for bigint, wanted integer, turn integer, only_alone boolean,
+    OUT applied text, OUT freed boolean, OUT claimed text, OUT blocked text, OUT taken integer,
+    OUT alone_waiting boolean, OUT next_due bigint, OUT now bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT s.applied, s.freed, s.claimed, s.blocked, s.taken, s.alone_waiting, s.next_due, s.now
+    INTO applied, freed, claimed, blocked, taken, alone_waiting, next_due, now
+    FROM mainspring.settle_then_claim(
+        completed, batch, NULL, new_owner, stamp, handlers, queues, NULL, lease_for, wanted, turn, only_alone
+    ) s;
 END
 $$;

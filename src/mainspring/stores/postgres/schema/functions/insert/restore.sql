@@ -1,10 +1,10 @@
 -- Copied rows, the ids of those that are not kept, and log lines. Executions that exist already are skipped with their
--- log lines. Returns how many were new.
+-- log lines. A row may have `labels`. Returns how many were new.
 CREATE OR REPLACE FUNCTION mainspring.restore(rows json, unkept uuid[], log_lines json) RETURNS bigint
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    added bigint;
+    added uuid[];
     special uuid[];
 BEGIN
     WITH given AS MATERIALIZED (
@@ -47,11 +47,16 @@ BEGIN
             execution_id uuid, seq integer, at bigint, level text, message text, logger text
         ) WHERE l.execution_id IN (SELECT id FROM given)
     )
-    SELECT count(*), array_agg(g.id) FILTER (WHERE g.lives AND (g.share IS NOT NULL OR g.limits IS NOT NULL))
+    SELECT array_agg(g.id), array_agg(g.id) FILTER (WHERE g.lives AND (g.share IS NOT NULL OR g.limits IS NOT NULL))
     INTO added, special FROM given g;
     IF special IS NOT NULL THEN
         PERFORM mainspring.enter_limited(special);
     END IF;
-    RETURN added;
+    PERFORM mainspring.add_labels(array_agg(x.id), array_agg(l.label))
+    FROM json_to_recordset(rows) AS x (id uuid, labels json)
+    CROSS JOIN LATERAL json_array_elements_text(x.labels) l (label)
+    WHERE x.id = ANY (added)
+    HAVING count(*) > 0;
+    RETURN coalesce(cardinality(added), 0);
 END
 $$;

@@ -12,7 +12,8 @@ BEGIN
     INSERT INTO mainspring.job_list SELECT row.* ON CONFLICT (name) DO UPDATE SET
         job_key = excluded.job_key, handler = excluded.handler, queue = excluded.queue, origin = excluded.origin,
         paused = excluded.paused, cancelled = excluded.cancelled, planned = excluded.planned,
-        created = excluded.created, updated = excluded.updated, search = excluded.search;
+        created = excluded.created, updated = excluded.updated, search = excluded.search,
+        labels = excluded.labels;
     RETURN NULL;
 END
 $$;

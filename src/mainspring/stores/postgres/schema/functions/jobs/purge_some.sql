@@ -18,6 +18,7 @@ BEGIN
     );
     DELETE FROM mainspring.history h WHERE h.id = ANY (ids);
     DELETE FROM mainspring.log g WHERE g.execution_id = ANY (ids);
+    DELETE FROM mainspring.label b WHERE b.id = ANY (ids);
     IF cardinality(ids) < most THEN
         DELETE FROM mainspring.numbers n WHERE n.job_key = gone;
         DELETE FROM mainspring.purge p WHERE p.job_key = gone;

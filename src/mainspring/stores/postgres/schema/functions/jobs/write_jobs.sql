@@ -1,4 +1,4 @@
--- `writes` are [{job, seen, audit, keyless, others}, ...] in the order of names, no name twice. Returns one
+-- `writes` are [{job, seen, audit, keyless, others, labels}, ...] in the order of names, no name twice. Returns one
 -- {known, outcomes} for each write that won, null for the others.
 CREATE OR REPLACE FUNCTION mainspring.write_jobs(writes json) RETURNS json LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
@@ -12,10 +12,12 @@ DECLARE
     answer json;
     answers json[] := '{}';
     special uuid[];
+    known uuid[];
 BEGIN
     FOR one IN
-        SELECT x.job, x.seen, x.audit, x.keyless, x.others FROM json_to_recordset(writes) AS x (
-            job mainspring.job, seen bigint, audit json, keyless mainspring.incoming[], others mainspring.incoming[]
+        SELECT x.job, x.seen, x.audit, x.keyless, x.others, x.labels FROM json_to_recordset(writes) AS x (
+            job mainspring.job, seen bigint, audit json, keyless mainspring.incoming[], others mainspring.incoming[],
+            labels json
         )
     LOOP
         IF NOT mainspring.write_job(one.job, one.seen) THEN
@@ -28,10 +30,13 @@ BEGIN
         answer := mainspring.insert_tick_rows((one.job).id, one.keyless, one.others, now);
         answers := answers || answer;
         IF one.keyless IS NOT NULL OR one.others IS NOT NULL THEN
+            known := ARRAY(SELECT json_array_elements_text(nullif(answer->>'known', '')::json))::uuid[];
             special := special || mainspring.limited_rows(
-                one.keyless, ARRAY(SELECT json_array_elements_text(nullif(answer->>'known', '')::json))::uuid[],
-                one.others, nullif(answer->>'outcomes', '')::json
+                one.keyless, known, one.others, nullif(answer->>'outcomes', '')::json
             );
+            IF one.labels IS NOT NULL THEN
+                PERFORM mainspring.label_added(one.labels, known, nullif(answer->>'outcomes', '')::json);
+            END IF;
         END IF;
     END LOOP;
     IF special IS NOT NULL THEN

@@ -1,6 +1,7 @@
 -- The month is attached, not created in place, so that reads and writes of other partitions continue. Rows of that
 -- month that came too early are moved out of the default partition first. The check spares the server a scan of all
 -- rows when it attaches the month; it is dropped afterwards, because each new row would be checked against it.
+-- Statistics: see 0003_triage.sql.
 CREATE OR REPLACE FUNCTION mainspring.make_partition(month date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     name text := to_char(month, '"history_"YYYY_MM');
@@ -22,6 +23,7 @@ BEGIN
         'ALTER TABLE mainspring.history ATTACH PARTITION mainspring.%I FOR VALUES FROM (%L) TO (%L)', name, low, high
     );
     EXECUTE format('ALTER TABLE mainspring.%I DROP CONSTRAINT of_month', name);
+    EXECUTE format('CREATE STATISTICS mainspring.%I ON job_key, state FROM mainspring.%I', name || '_of_jobs', name);
     RETURN true;
 END
 $$;

@@ -1,5 +1,5 @@
--- Progress, counters and log lines of rows that still run under that owner and token. Returns the positions of those
--- stored. The newest 1,000 log lines of an execution are kept.
+-- Progress, counters, log lines and labels of rows that still run under that owner and token. Returns the positions of
+-- those stored. The newest 1,000 log lines of an execution are kept.
 CREATE OR REPLACE FUNCTION mainspring.report(notes json) RETURNS integer[] LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
@@ -12,7 +12,7 @@ BEGIN
     FOR one IN
         SELECT x.* FROM ROWS FROM (
             json_to_recordset(notes) AS (
-                id uuid, token bigint, owner text, progress text, counters text, logs json, n integer
+                id uuid, token bigint, owner text, progress text, counters text, logs json, labels json, n integer
             )
         ) x ORDER BY x.id, x.n
     LOOP
@@ -21,6 +21,10 @@ BEGIN
         WHERE l.id = one.id AND l.phase = 2 AND l.token = one.token AND l.owner = one.owner;
         CONTINUE WHEN NOT FOUND;
         stored := stored || one.n;
+        IF one.labels IS NOT NULL THEN
+            PERFORM mainspring.add_labels(array_agg(one.id), array_agg(b.label))
+            FROM json_array_elements_text(one.labels) b (label);
+        END IF;
         IF one.logs IS NOT NULL THEN
             last := coalesce((SELECT max(g.seq) FROM mainspring.log g WHERE g.execution_id = one.id), 0);
             INSERT INTO mainspring.log (execution_id, seq, at, level, message, logger)

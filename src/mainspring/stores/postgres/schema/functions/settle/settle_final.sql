@@ -87,6 +87,7 @@ BEGIN
     END IF;
     IF dropped IS NOT NULL THEN
         DELETE FROM mainspring.log WHERE execution_id = ANY (dropped);
+        DELETE FROM mainspring.label WHERE id = ANY (dropped);
     END IF;
 END
 $$;

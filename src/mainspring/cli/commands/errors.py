@@ -1,0 +1,185 @@
+"""`mainspring errors`: error groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, get_args
+
+import click
+
+from ...core.errors.commands import Affected, ErrorGroupView, ErrorOrder, failed_with
+from ...core.render.entities import bulk_action_json
+from ...core.render.errors import error_group_detail_json, error_group_json
+from ..bulk_actions import run_bulk_action
+from ..parameters import local_time, past_time
+from ..root import EXIT_CODES, CommandGroup
+from ..screens.output import moment, now, print_fields, print_lines, without_distance
+from ..screens.output import note as hint
+from ..screens.table import Column, print_table
+from ..session import ClientSession, client_options, operator
+
+BARS = " ▁▂▃▄▅▆▇█"
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def errors() -> None:
+    """Error groups: which errors occur, how often, since when and where."""
+
+
+@errors.command("list")
+@click.option("--job", help="It occurred in this job.")
+@click.option("--tenant", help="It occurred for this tenant.")
+@click.option(
+    "--since", metavar="TIME", callback=past_time, help="It was last seen at this time or later; 2h is two hours ago."
+)
+@click.option("--muted/--not-muted", default=None, help="Whether it fires no alerts.")
+@click.option(
+    "--sort",
+    default="last_seen",
+    show_default=True,
+    type=click.Choice(get_args(ErrorOrder)),
+    help="The greatest first.",
+)
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000))
+@click.option("--offset", default=0, type=click.IntRange(0))
+@client_options
+def list_errors(session: ClientSession, **wanted: Any) -> None:
+    """Errors, those seen last first or, with --sort count, the most common; with their trend over 24 hours."""
+    found = session.call(lambda app: app.errors.all(**wanted))
+    session.show([error_group_json(view) for view in found], lambda: _print_list(found))
+    if found and not session.wants_json:
+        hint(f"More about one: mainspring errors show {found[0].id}; run its executions again: mainspring errors retry")
+
+
+@errors.command("show")
+@click.argument("group")
+@client_options
+def show_error(session: ClientSession, group: str) -> None:
+    """One error with its jobs, tenants, releases and a sample traceback."""
+    view = session.call(lambda app: app.errors.get(group))
+    session.show(error_group_detail_json(view), lambda: _print_one(view))
+
+
+@errors.command("retry")
+@click.argument("group")
+@click.option(
+    "--probe", default=0, metavar="N", type=click.IntRange(0), help="Run N first, and the rest if they complete."
+)
+@click.option("--pace", metavar="RATE", help="At most so many a second, such as 100/s or 60/m.")
+@click.option("--note", help="Why; kept with the bulk action.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; only count what would be retried, with a sample.")
+@client_options
+def retry_error(
+    session: ClientSession, group: str, probe: int, pace: str | None, note: str | None, dry_run: bool
+) -> None:
+    """Retry all executions that failed with it, as a bulk action that any node carries out."""
+    if dry_run:
+        session.call(lambda app: app.errors.get(group))  # a misspelt group is an error
+        run_bulk_action(session, "retry", "executions", failed_with(group), dry_run=True, yes=False)
+        return
+    begun = session.call(lambda app: app.errors.retry(group, probe=probe, pace=pace, note=note, by=operator()))
+    line = f"retrying {begun.total:,} executions: follow it with mainspring bulk wait {begun.id}"
+    session.show(bulk_action_json(begun), lambda: click.echo(line))
+
+
+@errors.command("mute")
+@click.argument("group")
+@click.option("--note", default="", help="Why; shown with the group.")
+@click.option(
+    "--until",
+    metavar="TIME",
+    callback=lambda context, option, value: None if value is None else local_time("--until", value),
+    help="The mute ends then at the latest, such as 2026-03-01T08:00.",
+)
+@client_options
+def mute_error(session: ClientSession, group: str, note: str, until: datetime | None) -> None:
+    """Fire no alerts for it until it occurs in a job or a release that had not shown it."""
+    view = session.call(lambda app: app.errors.mute(group, note=note, until=until, by=operator()))
+    end = "" if view.mute is None or view.mute.until is None else f", at the latest until {moment(view.mute.until)}"
+    session.show(error_group_detail_json(view), lambda: click.echo(f"{group} is muted until it changes{end}"))
+
+
+@errors.command("unmute")
+@click.argument("group")
+@client_options
+def unmute_error(session: ClientSession, group: str) -> None:
+    """Let it fire alerts again."""
+    view = session.call(lambda app: app.errors.unmute(group, by=operator()))
+    session.show(error_group_detail_json(view), lambda: click.echo(f"{group} fires alerts again"))
+
+
+def sparkline(counts: Sequence[int]) -> str:
+    """One bar for each count, relative to the greatest.
+
+    >>> sparkline([0, 1, 4, 8])
+    ' ▁▄█'
+    """
+    most = max(counts, default=0)
+    return "".join(BARS[0 if not count else max(1, round(count * 8 / most))] for count in counts)
+
+
+def _by_three_hours(trend: Sequence[int]) -> list[int]:
+    return [sum(trend[at : at + 3]) for at in range(0, len(trend), 3)]
+
+
+def _print_list(found: Sequence[ErrorGroupView]) -> None:
+    if not found:
+        click.echo("No error matches.")
+        return
+    at = now()
+    columns = [
+        Column("GROUP", lambda view: view.id),
+        Column("COUNT", lambda view: f"{view.count:,}"),
+        Column("LAST SEEN", lambda view: moment(view.last_seen_at, at), "keep", without_distance),
+        Column("MUTED", lambda view: "muted" if view.muted else ""),
+        Column("JOBS", lambda view: _names(view.jobs, view.jobs_total, 2), "cut"),
+        Column("ERROR", _short_error, "last", readable=36),
+        Column("LAST 24 H", lambda view: sparkline(_by_three_hours(view.trend)), "drop"),
+        Column("FIRST SEEN", lambda view: moment(view.first_seen_at, at), "drop"),
+        Column("WHERE", lambda view: view.frame, "drop"),
+    ]
+    print_table(columns, found)
+
+
+def _print_one(view: ErrorGroupView) -> None:
+    at = now()
+    mute = view.mute
+    muted = None
+    if mute is not None:
+        muted = f"since {moment(mute.at, at)} by {mute.by}" + (f": {mute.note}" if mute.note else "")
+        muted += f", until {moment(mute.until, at)}" if mute.until is not None else ""
+    releases = [each for each in dict.fromkeys((view.first_release, view.last_release)) if each]
+    print_fields(
+        {
+            "group": view.id,
+            "error": _error(view),
+            "where": view.frame,
+            "count": f"{view.count:,} failed attempts, {view.failures:,} for good",
+            "last 24 h": f"{sparkline(view.trend)}  ({sum(view.trend):,})",
+            "first seen": moment(view.first_seen_at, at),
+            "last seen": moment(view.last_seen_at, at),
+            "releases": " to ".join(releases),
+            "muted": muted,
+            "jobs": _names(view.jobs, view.jobs_total, len(view.jobs), counts=True),
+            "tenants": _names(view.tenants, view.tenants_total, len(view.tenants), counts=True),
+            "newest": view.execution_id,
+        }
+    )
+    if view.sample is not None:
+        print_lines(view.sample.traceback or view.sample.error, f"execution {view.sample.execution_id}")
+
+
+def _error(view: ErrorGroupView) -> str:
+    return ": ".join(part for part in (view.type, view.message) if part)
+
+
+def _short_error(view: ErrorGroupView) -> str:
+    """The type without its module, which `show` has."""
+    return ": ".join(part for part in (view.short_type, view.message) if part)
+
+
+def _names(shown: Sequence[Affected], total: int, most: int, *, counts: bool = False) -> str:
+    names = [f"{each.name} ({each.count:,})" if counts else each.name for each in shown[:most]]
+    more = total - len(names)
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")

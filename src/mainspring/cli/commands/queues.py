@@ -1,0 +1,285 @@
+"""`mainspring queues` and `mainspring handlers`: what waits where, and the controls of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from ...app.mainspring import Mainspring
+from ...core.render.queues import paused_handler_json, queue_json, scale_json
+from ...core.rules.limits import rate_words
+from ...core.views.queues import HandlerView, PauseView, QueueView, ScaleView
+from ...model.errors import nearest
+from ...model.values.reading import duration, duration_text
+from ..parameters import local_time
+from ..root import EXIT_CODES, CommandGroup
+from ..screens.output import moment, print_fields
+from ..screens.output import note as hint
+from ..screens.table import Column, print_table
+from ..session import ClientSession, client_options, operator
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def pause_options(command: Command) -> Command:
+    """Adds `--note`, `--for` and `--until`. The command receives `note`, `resume_after` and `resume_at`; at most one of
+    the last two is set."""
+    note = click.option("--note", help="Why, for those who find it paused.")
+    length = click.option(
+        "--for",
+        "resume_after",
+        metavar="DURATION",
+        callback=_length,
+        help="Resume by itself after this time, such as 2h.",
+    )
+    end = click.option(
+        "--until",
+        "resume_at",
+        metavar="TIME",
+        is_eager=True,
+        callback=lambda context, option, value: None if value is None else local_time("--until", value),
+        help="Resume by itself at this time, such as 2026-03-01T08:00; without an offset: in your own zone.",
+    )
+    return note(length(end(command)))
+
+
+def _length(context: click.Context, option: click.Parameter, value: str | None) -> float | None:
+    if value is not None and context.params.get("resume_at") is not None:
+        raise click.UsageError("--for and --until exclude each other; give one of them")
+    return None if value is None else duration("--for", value)
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def queues() -> None:
+    """Queues: what waits and runs in each, how fast, and who serves it. Pause one, or set its ceilings."""
+
+
+@queues.command("list")
+@click.option(
+    "--sort",
+    type=click.Choice(["name", "ready", "running", "oldest", "in", "out"]),
+    default="name",
+    show_default=True,
+    help="The largest first, except for names.",
+)
+@client_options
+def list_queues(session: ClientSession, sort: str) -> None:
+    """What waits and runs in every queue, how fast, and how many processes are wanted."""
+
+    async def work(app: Mainspring) -> tuple[list[QueueView], ScaleView]:
+        return await app.queues.all(), await app.queues.scale()
+
+    found, scale = session.call(work)
+    if sort != "name":
+        field = {"in": "rate_in", "out": "rate_out"}.get(sort, sort)
+        found.sort(key=lambda view: getattr(view, field) or 0.0, reverse=True)
+    session.show([queue_json(view) for view in found], lambda: _print_queues(found, scale))
+
+
+@queues.command("show")
+@click.argument("name")
+@client_options
+def show_queue(session: ClientSession, name: str) -> None:
+    """One queue: its numbers, its pause and ceilings, and its handlers."""
+    view, scale = session.call(lambda app: _with_scale(app, name))
+    session.show({**queue_json(view), "scale": scale_json(scale)}, lambda: _print_queue(view, scale))
+
+
+@queues.command("pause")
+@click.argument("name")
+@pause_options
+@client_options
+def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
+    """Within two seconds, no process begins executions of this queue until it is resumed. Those that run finish."""
+    view, known = session.call(lambda app: _steered(app, app.queues.pause(name, by=operator(), **pause)))
+    session.show(queue_json(view), lambda: click.echo(f"queue {name!r} is {pause_words(view.pause)}{_waits(view)}"))
+    _hint_at_queue(view, known)
+
+
+@queues.command("resume")
+@click.argument("name")
+@client_options
+def resume_queue(session: ClientSession, name: str) -> None:
+    """End a pause."""
+    view = session.call(lambda app: app.queues.resume(name, by=operator()))
+    session.show(queue_json(view), lambda: click.echo(f"queue {name!r} resumed: {view.ready} are ready"))
+
+
+@queues.command("limit")
+@click.argument("name")
+@click.option("--concurrency", type=click.IntRange(1), help="At most this many run at once.")
+@click.option("--rate", help="At most this many begin, such as 50/s or 100/m.")
+@click.option("--off", is_flag=True, help="Remove both ceilings.")
+@client_options
+def limit_queue(session: ClientSession, name: str, concurrency: int | None, rate: str | None, off: bool) -> None:
+    """Set the ceilings of a queue over all processes. A ceiling that you leave out is removed. Running executions are
+    not stopped."""
+    if off == (concurrency is not None or rate is not None):
+        raise click.UsageError("give --concurrency, --rate or both; or --off to remove the ceilings")
+    limiting: dict[str, Any] = {"concurrency": concurrency, "rate": rate}
+    view, known = session.call(lambda app: _steered(app, app.queues.limit(name, by=operator(), **limiting)))
+    session.show(queue_json(view), lambda: click.echo(f"queue {name!r}: {_ceiling(view) or 'no ceiling'}"))
+    if not off:
+        _hint_at_queue(view, known)
+
+
+@click.group(cls=CommandGroup, epilog=EXIT_CODES)
+def handlers() -> None:
+    """Handlers of all running workers. Pause a misbehaving one for all of them at once."""
+
+
+@handlers.command("list")
+@client_options
+def list_handlers(session: ClientSession) -> None:
+    """Every handler that a running worker has, or that is paused."""
+    found = session.call(lambda app: app.handlers.all())
+    session.show([paused_handler_json(view) for view in found], lambda: _print_handlers(found))
+
+
+@handlers.command("pause")
+@click.argument("name")
+@pause_options
+@client_options
+def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
+    """No process begins an execution of this handler until it is resumed, whatever its job or queue."""
+
+    async def work(app: Mainspring) -> tuple[HandlerView, list[str]]:
+        view = await app.handlers.pause(name, by=operator(), **pause)
+        return view, [] if view.workers else [each.name for each in await app.handlers.all() if each.name != name]
+
+    view, known = session.call(work)
+    words = f"handler {name!r} is {pause_words(view.pause)}{_waits(view)}"
+    session.show(paused_handler_json(view), lambda: click.echo(words))
+    if not view.workers:
+        near = nearest(name, known)
+        remedy = f"did you mean {near!r}?" if near else "mainspring handlers list shows those they have"
+        hint(f"no running worker has a handler {name!r}; {remedy}")
+
+
+@handlers.command("resume")
+@click.argument("name")
+@client_options
+def resume_handler(session: ClientSession, name: str) -> None:
+    """End a pause."""
+    view = session.call(lambda app: app.handlers.resume(name, by=operator()))
+    session.show(paused_handler_json(view), lambda: click.echo(f"handler {name!r} resumed: {view.ready} are ready"))
+
+
+async def _with_scale(app: Mainspring, name: str) -> tuple[QueueView, ScaleView]:
+    return await app.queues.get(name), await app.queues.scale(name)
+
+
+async def _steered(app: Mainspring, command: Awaitable[QueueView]) -> tuple[QueueView, list[str]]:
+    """The queue, and the names of those that jobs and executions use."""
+    view = await command
+    used = {each.queue for each in await app.jobs(limit=1_000)}
+    used |= {each.name for each in await app.queues.all() if each.ready or each.planned or each.running}
+    return view, sorted(used)
+
+
+def _hint_at_queue(view: QueueView, known: Sequence[str]) -> None:
+    """A queue may be steered before it is used; more often its name is misspelt."""
+    if view.name not in known:
+        near = nearest(view.name, known)
+        remedy = f"did you mean {near!r}?" if near else "mainspring queues list shows those in use"
+        hint(f"nothing uses a queue {view.name!r} yet; {remedy}")
+
+
+# --- screens
+
+
+def _print_queues(found: Sequence[QueueView], scale: ScaleView) -> None:
+    if not found:
+        click.echo("There are no queues: no job, no worker and no execution names one.")
+        return
+    columns = [
+        Column("QUEUE", lambda view: view.name, "keep"),
+        Column("READY", lambda view: str(view.ready)),
+        Column("PLANNED", lambda view: str(view.planned)),
+        Column("PARKED", lambda view: str(view.parked), "drop"),
+        Column("RUNNING", lambda view: str(view.running)),
+        Column("OLDEST", lambda view: _age(view.oldest)),
+        Column("IN/MIN", lambda view: f"{view.rate_in:.1f}"),
+        Column("OUT/MIN", lambda view: f"{view.rate_out:.1f}"),
+        Column("WORKERS", lambda view: _alive(view)),
+        Column("STATE", _state, "cut"),
+    ]
+    print_table(columns, found)
+    click.echo(f"\nProcesses wanted: {scale.wanted}; running: {scale.processes}. Of one: mainspring queues show NAME")
+
+
+def _print_queue(view: QueueView, scale: ScaleView) -> None:
+    print_fields(
+        {
+            "Queue": view.name,
+            "State": None if view.pause is None else pause_words(view.pause),
+            "Ceiling": _ceiling(view),
+            "Ready": f"{view.ready}, the oldest for {_age(view.oldest)}" if view.ready else "0",
+            "Planned": f"{view.planned}, next {moment(view.next_due_at)}" if view.next_due_at else str(view.planned),
+            "Parked": f"{view.parked} wait for a limit" if view.parked else None,
+            "Running": f"{view.running} on {view.slots} slot{'' if view.slots == 1 else 's'}",
+            "In and out": f"{view.rate_in:.1f} and {view.rate_out:.1f} a minute, over five minutes",
+            "Workers": _alive(view),
+            "Processes wanted": f"{scale.wanted}; running: {scale.processes}",
+        }
+    )
+    if view.handlers:
+        click.echo()
+        columns = [
+            Column("HANDLER", lambda each: each.name, "keep"),
+            Column("READY", lambda each: str(each.ready)),
+            Column("PLANNED", lambda each: str(each.planned)),
+            Column("PARKED", lambda each: str(each.parked)),
+            Column("RUNNING", lambda each: str(each.running)),
+            Column("STATE", lambda each: "paused" if each.paused else ""),
+        ]
+        print_table(columns, view.handlers)
+
+
+def _print_handlers(found: Sequence[HandlerView]) -> None:
+    if not found:
+        click.echo("No running worker has a handler.")
+        return
+    columns = [
+        Column("HANDLER", lambda view: view.name, "keep"),
+        Column("READY", lambda view: str(view.ready)),
+        Column("RUNNING", lambda view: str(view.running)),
+        Column("WORKERS", lambda view: str(view.workers)),
+        Column("STATE", lambda view: "" if view.pause is None else pause_words(view.pause), "cut"),
+    ]
+    print_table(columns, found)
+
+
+def _state(view: QueueView) -> str:
+    words = [] if view.pause is None else [pause_words(view.pause)]
+    return "; ".join(words + ([ceiling] if (ceiling := _ceiling(view)) else []))
+
+
+def pause_words(pause: PauseView | None) -> str:
+    if pause is None:
+        return "not paused"
+    until = f" until {moment(pause.resume_at)}" if pause.resume_at is not None else ""
+    return f"paused by {pause.by or 'an unknown user'}{until}{f': {pause.note}' if pause.note else ''}"
+
+
+def _waits(view: QueueView | HandlerView) -> str:
+    return f" ({view.ready} ready, {view.running} running)"
+
+
+def _ceiling(view: QueueView) -> str | None:
+    parts = [] if view.concurrency is None else [f"at most {view.concurrency} at once"]
+    if view.rate is not None:
+        parts.append(f"at most {rate_words(view.rate)} begin")
+    return ", ".join(parts) or None
+
+
+def _alive(view: QueueView) -> str:
+    if view.own:
+        return f"{view.workers_alive}, Mainspring itself"
+    return str(view.workers) if view.workers == view.workers_alive else f"{view.workers_alive} of {view.workers} alive"
+
+
+def _age(seconds: float | None) -> str:
+    return "-" if seconds is None else duration_text(float(round(seconds))) if seconds >= 1 else "now"

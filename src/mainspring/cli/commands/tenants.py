@@ -1,0 +1,41 @@
+"""`mainspring tenants`: the busiest tenants."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import click
+
+from ...core.monitoring.busy_tenants import MOST, TenantOrder
+from ...core.render.tenants import busy_tenant_json
+from ..screens.table import Column, print_table
+from ..session import ClientSession, client_options
+
+
+@click.command()
+@click.option(
+    "--sort",
+    type=click.Choice(get_args(TenantOrder)),
+    default="waiting",
+    show_default=True,
+    help="The tenants with the most of it first.",
+)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST))
+@client_options
+def tenants(session: ClientSession, sort: TenantOrder, limit: int) -> None:
+    """The busiest tenants: what waits and runs for each, and its failed attempts of the last 24 hours."""
+    found = session.call(lambda app: app.tenants.busiest(sort, limit))
+
+    def show() -> None:
+        if not found:
+            click.echo("Nothing waits, runs or has failed for a tenant.")
+            return
+        columns = [
+            Column("TENANT", lambda view: view.tenant, "keep"),
+            Column("WAITING", lambda view: f"{view.waiting:,}"),
+            Column("RUNNING", lambda view: f"{view.running:,}"),
+            Column("FAILED 24 H", lambda view: f"{view.failed:,}"),
+        ]
+        print_table(columns, found)
+
+    session.show([busy_tenant_json(view) for view in found], show)

@@ -1,0 +1,103 @@
+"""Activity over time, read from the buckets that `core/engine/activity.py` adds to and says what is counted."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Any, get_args
+
+import msgspec
+
+from ...model.time.instants import SECOND, to_datetime
+from ...model.values.reading import choice
+from ..engine.activity import KIND
+from ..ports import Clock, Store
+from ..rules.activity import BUCKETS, LATENESS, Span, Tally, late_at_most, total
+from .single_flight import SingleFlight
+
+
+class ActivityTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """How many executions ended in each way. `failed` are those that failed for good. `lateness` counts the ticks that
+    began, by how late: at most as many seconds as the bound of LATENESS at the same place, more than all of them in the
+    last place."""
+
+    completed: int = 0
+    failed: int = 0
+    partial: int = 0
+    cancelled: int = 0
+    skipped: int = 0
+    lateness: tuple[int, ...] = (0,) * (len(LATENESS) + 1)
+
+    @property
+    def ended(self) -> int:
+        """All that ended."""
+        return self.completed + self.failed + self.partial + self.cancelled + self.skipped
+
+    @property
+    def ticks(self) -> int:
+        """How many scheduled runs began."""
+        return sum(self.lateness)
+
+    def late_at_most(self, share: float = 0.99) -> float | None:
+        """Within how many seconds of its time this share of the ticks began: a bound of LATENESS, infinite if it is
+        more than the last of them, None if no tick began."""
+        return late_at_most(list(self.lateness), share)
+
+
+class ActivityPoint(ActivityTotals, frozen=True, kw_only=True):
+    """One bucket of a series, which begins at `at`."""
+
+    at: datetime
+
+
+class ActivitySeries(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened in a span of time that ends now: a point for every `step` seconds from `begin` on, also where
+    nothing happened. The last point is not over yet."""
+
+    span: Span
+    begin: datetime
+    step: int
+    points: tuple[ActivityPoint, ...]
+    totals: ActivityTotals
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """The bounds of lateness, in seconds."""
+        return LATENESS
+
+
+class Activity:
+    """Each span is read at most once a second, however many callers there are."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._caches = {span: SingleFlight(partial(self._read, span), clock) for span in BUCKETS}
+
+    async def series(self, span: Span = "24h") -> ActivitySeries:
+        """The last hour by minute, the last 24 hours by quarter of an hour, or the last 7 days by hour. Numbers come up
+        to fifteen seconds late."""
+        choice("span", span, get_args(Span))
+        return await self._caches[span].get()
+
+    async def _read(self, span: Span) -> ActivitySeries:
+        buckets = BUCKETS[span]
+        last = buckets.begin_of(await self._store.now())
+        begins = [last - n * buckets.step for n in reversed(range(buckets.count))]
+        before_first = buckets.key_of(begins[0] - buckets.step)
+        entries = await self._store.list_entries(KIND, buckets.scope, after=before_first, limit=buckets.count + 1)
+        found = {entry.key: entry.read(Tally) or Tally() for entry in entries}
+        tallies = [found.get(buckets.key_of(at)) or Tally() for at in begins]
+        points = [
+            ActivityPoint(at=to_datetime(at), **_fields(tally)) for at, tally in zip(begins, tallies, strict=True)
+        ]
+        return ActivitySeries(
+            span=span,
+            begin=to_datetime(begins[0]),
+            step=buckets.step // SECOND,
+            points=tuple(points),
+            totals=ActivityTotals(**_fields(total(tallies))),
+        )
+
+
+def _fields(tally: Tally) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(tally), "lateness": tuple(tally.lateness)}

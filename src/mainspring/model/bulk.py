@@ -1,0 +1,119 @@
+"""Bulk actions: one command for everything that a filter finds, as an object with progress and results."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from .store.messages import ExecutionQuery
+from .time.instants import Micros, maybe_datetime, to_datetime
+
+BulkTarget: TypeAlias = Literal["executions", "jobs", "errors"]
+BulkState: TypeAlias = Literal["running", "probing", "aborting", "completed", "stopped", "aborted"]
+ItemStatus: TypeAlias = Literal["planned", "done", "refused", "skipped"]
+
+ACTIONS: dict[BulkTarget, tuple[str, ...]] = {
+    "executions": ("retry", "cancel", "edit", "delete"),
+    "jobs": ("pause", "resume", "cancel", "retry", "delete"),
+    "errors": ("mute", "unmute"),
+}
+OVER: frozenset[BulkState] = frozenset({"completed", "stopped", "aborted"})
+
+
+class BulkRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A bulk action and how far it is.
+
+    Its items are handled page by page. Pages below `page` have been counted in `done`, `refused` and `skipped`;
+    `cursor` is where the next one begins, and `last` says that there is none. `filter` is as the caller gave it,
+    `query` is what the store is asked, with absolute times. `role` is the role of a caller who may not steer every job.
+    `driver` is the process that last advanced it, at `moved`. `probed` are the executions that the probe has created,
+    `stopped_by` is the first of them that did not complete. `errors` counts the refused items by code, `skips` those
+    that were left out.
+    """
+
+    id: str
+    action: str
+    target: BulkTarget
+    state: BulkState = "running"
+    reason: str | None = None
+    filter: dict[str, Any] = {}
+    query: ExecutionQuery | None = None
+    ids: tuple[str, ...] = ()
+    params: dict[str, Any] = {}
+    secret: tuple[str, ...] = ()  # paths into `params` whose values are not shown
+    remove: tuple[str, ...] = ()
+    note: str | None = None
+    role: str | None = None
+    created: Micros
+    created_by: str
+    finished: Micros | None = None
+
+    total: int = 0
+    total_is_exact: bool = True
+    done: int = 0
+    refused: int = 0
+    skipped: int = 0
+    errors: dict[str, int] = {}
+    skips: dict[str, int] = {}
+
+    pace: float | None = None
+    next_at: Micros = 0
+    probe: int = 0
+    probed: tuple[str, ...] = ()
+    stopped_by: str | None = None
+
+    page: int = 0
+    cursor: str | None = None
+    last: bool = False
+    driver: str = ""
+    moved: Micros = 0
+
+    @property
+    def over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def handled(self) -> int:
+        return self.done + self.refused + self.skipped
+
+    @property
+    def created_at(self) -> datetime:
+        return to_datetime(self.created)
+
+    @property
+    def finished_at(self) -> datetime | None:
+        return maybe_datetime(self.finished)
+
+
+class BulkItemRow(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What became of one item: the execution that was created, the new state, or why it was refused or left out
+    (`skipped`): then `execution_id` is the retry that it had before."""
+
+    id: str
+    status: ItemStatus = "planned"
+    execution_id: str | None = None
+    now: str | None = None
+    code: str | None = None
+    error: str | None = None
+
+
+class BulkPage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Some items in the order in which they are handled. Written once when they are chosen, and once more with what
+    became of them (`settled`). `next` is where the following page begins; None if this is the last one."""
+
+    items: tuple[BulkItemRow, ...] = ()
+    next: str | None = None
+    settled: bool = False
+
+
+class BulkPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bulk would do: how many items match, and what would become of some of them."""
+
+    action: str
+    target: BulkTarget
+    filter: dict[str, Any]
+    total: int
+    total_is_exact: bool
+    sample: tuple[BulkItemRow, ...]

@@ -1,0 +1,1 @@
+"""What pages draw: charts, lanes of the timeline, the life of an execution, the calendar of windows."""

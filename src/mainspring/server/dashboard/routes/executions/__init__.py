@@ -1,0 +1,1 @@
+"""The list of executions and the page of one."""

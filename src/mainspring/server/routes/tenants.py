@@ -1,0 +1,24 @@
+"""`/api/v1/tenants`: the busiest tenants."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from ...core.render.tenants import busy_tenant_json
+from ..errors import respond
+from ..models.tenants import BusyTenantList, BusyTenantsJson
+from ..request import Viewing, json
+from ..responses import answers
+
+router = APIRouter(prefix="/api/v1/tenants", tags=["tenants"])
+
+
+@router.get("", operation_id="list_tenants", responses=answers({200: (BusyTenantsJson, "Tenants.")}))
+async def list_tenants(call: Viewing, wanted: Annotated[BusyTenantList, Query()]) -> Response:
+    """The tenants with the most executions that wait or run, or with the most failed attempts of the last 24 hours. The
+    numbers are at most a few seconds old."""
+    found = await call.engine.busy_tenants.find(wanted.sort, wanted.limit)
+    return respond(json({"items": [busy_tenant_json(view) for view in found], "limit": wanted.limit}))

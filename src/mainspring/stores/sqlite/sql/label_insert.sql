@@ -1,0 +1,1 @@
+INSERT INTO mainspring_labels (label, id) VALUES /*rows*/(?, ?)/*end*/ ON CONFLICT DO NOTHING
