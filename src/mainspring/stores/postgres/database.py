@@ -1,6 +1,7 @@
 """One statement at a time: which failures are repeated, and what the others mean to a user.
 
-Deadlocks and serialisation failures changed nothing: the statement is repeated, a few times, after short random waits.
+Deadlocks and serialisation failures changed nothing: the statement is repeated for some seconds, after short random
+waits, because whoever locks the same rows in another order may cause several in a row.
 After a lost connection the statement may have been committed: it is repeated only if it may run twice, and only once. A
 statement that needs a key which an open transaction is about to take is repeated until that transaction has ended.
 Everything else is left to the caller's loop, whose writes are fenced or idempotent.
@@ -22,10 +23,10 @@ from .connection.pool import Connections, Row, Session, Source
 from .executions.rows import executions
 from .statements import sql
 
-TRIES = 8
 _LONGEST_PAUSE = 0.25
 
-_TRY_AGAIN = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
+_ROLLED_BACK = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
+_ROLLED_BACK_PATIENCE = 10.0
 HELD = "55P03"  # the statement did not get a lock in time
 _HELD_PATIENCE = 60.0
 _FULL = "53300"  # all connections are in use
@@ -97,15 +98,15 @@ class Database:
     async def query(self, text: str, values: Sequence[Any], *, repeat: bool = False, patient: bool = True) -> list[Row]:
         """`repeat`: the statement may run twice, because it reads, or recognises rows it has inserted. Without
         `patient` a key that is held is an error at once."""
-        lost, tried, given_up = False, 0, time.monotonic() + (_HELD_PATIENCE if patient else 0)
+        lost, tried, began = False, 0, time.monotonic()
         while True:
             try:
                 return await self._source.fetch(text, values)
             except Exception as error:
-                state, lost_now = state_of(error), is_lost(error)
-                held = state == HELD and time.monotonic() < given_up
-                once_more = tried < TRIES - 1 and (state in _TRY_AGAIN or (lost_now and repeat and not lost))
-                if not held and not once_more:
+                state, lost_now, waited = state_of(error), is_lost(error), time.monotonic() - began
+                held = state == HELD and patient and waited < _HELD_PATIENCE
+                rolled_back = state in _ROLLED_BACK and waited < _ROLLED_BACK_PATIENCE
+                if not held and not rolled_back and not (lost_now and repeat and not lost):
                     raise explained(error, self.name) from error
                 lost, tried = lost or lost_now, tried + 1
             shortest = _LONGEST_PAUSE / 5 if held else 0

@@ -35,7 +35,7 @@ from ...model.time.instants import Micros
 from ...version import VERSION
 from . import live_indexes
 from .connection.pool import Row, Session, Source
-from .database import HELD, TRIES, KeyHeld, explained, state_of
+from .database import HELD, KeyHeld, explained, state_of
 from .executions.literals import numbers
 from .statements import VERSIONS, Definition, definitions, versions
 
@@ -77,7 +77,7 @@ class Status(msgspec.Struct, frozen=True):
 
 async def migrate(source: Source, schema: str, name: str, *, contract: bool = False) -> Status:
     """Bring the schema up to this release; refuse one that a newer release has contracted."""
-    given_up, deadlocks = time.monotonic() + PATIENCE, 0
+    given_up = time.monotonic() + PATIENCE
     while True:
         try:
             async with source.session() as session:
@@ -89,11 +89,10 @@ async def migrate(source: Source, schema: str, name: str, *, contract: bool = Fa
         except SchemaMismatch:
             raise
         except Exception as error:
-            state = state_of(error)
-            deadlocks += state == _DEADLOCK
-            if state == HELD and time.monotonic() >= given_up:
+            state, late = state_of(error), time.monotonic() >= given_up
+            if state == HELD and late:
                 raise KeyHeld(f"{name}: {_HELD_BY_OTHERS}") from error
-            if state != HELD and not (state == _DEADLOCK and deadlocks < TRIES):
+            if late or state not in (HELD, _DEADLOCK):
                 raise explained(error, name) from error
         await asyncio.sleep(random.uniform(*_PAUSE))
 

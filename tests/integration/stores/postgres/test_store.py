@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import asyncpg
 import psycopg
@@ -31,7 +31,7 @@ from mainspring.model.store.messages import (
     WorkerInfo,
 )
 from mainspring.model.values.ids import random_id
-from mainspring.stores.postgres import PostgresStore
+from mainspring.stores.postgres import PostgresStore, database
 from mainspring.stores.postgres.connection.pool import Startup
 from mainspring.stores.postgres.wakeups import NotificationListener
 from tests.servers import postgres
@@ -298,6 +298,27 @@ async def test_a_deadlock_is_tried_again(url: str) -> None:
 
         deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
         await until(counted, "the server has counted it")
+
+
+@pytest.mark.req("REL-1")
+async def test_many_deadlocks_in_a_row_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who walks over all rows in the wrong order can be in the way of each of a batch."""
+    monkeypatch.setattr(database, "_LONGEST_PAUSE", 0.001)
+    left = 30
+
+    class Source:
+        async def fetch(self, text: str, values: Sequence[Any]) -> list[Any]:
+            nonlocal left
+            left -= 1
+            if left:
+                raise psycopg.errors.DeadlockDetected("deadlock detected")
+            return [("done",)]
+
+    assert await database.Database(cast(Any, Source()), "mainspring").query("SELECT 1", ()) == [("done",)]
+    monkeypatch.setattr(database, "_ROLLED_BACK_PATIENCE", 0.0)
+    left = 2
+    with pytest.raises(StoreError, match="deadlock detected"):
+        await database.Database(cast(Any, Source()), "mainspring").query("SELECT 1", ())
 
 
 async def waiting(url: str, count: int) -> bool:
