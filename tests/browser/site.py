@@ -16,6 +16,7 @@ from mainspring import Mainspring
 from mainspring.app.blocking import BackgroundLoop
 from mainspring.model.values.access import Role
 from mainspring.server.access import UVICORN_OPTIONS
+from tests.api.access_support import SECRET
 from tests.browser.application import Shop
 from tests.receiver import receiving
 from tests.support import until
@@ -45,11 +46,12 @@ class Site:
 
 @contextmanager
 def serving(folder: Path, *, prefix: str = "", with_tokens: bool = False) -> Iterator[Site]:
-    """The shop with all its data. Visitors of a site `with_tokens` have to log in."""
+    """The shop with all its data. Visitors of a site `with_tokens` have to log in, with one of them or a JWT."""
     loop = BackgroundLoop()
     try:
         roles = "scheduler,worker" if prefix else "scheduler,worker,api"
-        site, stack = Site(Shop(folder, roles=roles, api_tokens=with_tokens), loop), AsyncExitStack()
+        login = {"api_tokens": True, "jwt_secret": SECRET} if with_tokens else {}
+        site, stack = Site(Shop(folder, roles=roles, **login), loop), AsyncExitStack()
         try:
             loop.call(_start(site, stack, prefix))
             yield site

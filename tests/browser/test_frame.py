@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from mainspring.model.values.access import Role
+from tests.api.access_support import signed
 from tests.browser.chromium import Visitor
 from tests.browser.conftest import NewVisitor
 from tests.browser.site import Site
@@ -44,6 +46,25 @@ def test_log_in_and_out(new_visitor: NewVisitor, guarded_site: Site) -> None:
     expect(page).to_have_url(f"{guarded_site.address}/dashboard/login")
     visitor.open("/dashboard/locks")
     expect(page).to_have_url(re.compile("/dashboard/login"))
+
+
+@pytest.mark.req("DSH-2", "SEC-2")
+def test_log_in_with_a_jwt(new_visitor: NewVisitor, guarded_site: Site) -> None:
+    """Its role counts as that of a token does; one that has expired leads back to the login."""
+    visitor = new_visitor(guarded_site)
+    visitor.expect_trouble("401")
+    log_in(visitor, signed(exp=int(time.time()) - 60))
+    page = visitor.page
+    expect(page.get_by_role("alert")).to_contain_text("expired")
+    log_in(visitor, signed(sub="grace", role="viewer"))
+    expect(page.get_by_role("banner")).to_contain_text("grace, viewer")
+    visitor.open("/dashboard/jobs/daily-report")
+    assert not page.get_by_text("Run now", exact=True).first.is_visible()
+    page.get_by_role("button", name="Log out").click()
+    log_in(visitor, signed(sub="ada", role="admin"))
+    visitor.open("/dashboard/jobs/daily-report")
+    expect(page.get_by_role("banner")).to_contain_text("ada, admin")
+    assert page.get_by_text("Run now", exact=True).first.is_visible()
 
 
 @pytest.mark.req("DSH-2", "SEC-2")

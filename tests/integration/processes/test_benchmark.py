@@ -1,30 +1,20 @@
-"""The overhead of a run in a child process, in a short version of the benchmark."""
+"""The overhead of a run in a child process, in a short version of the benchmark, whose bar is in milliseconds."""
 
 from __future__ import annotations
 
 import statistics
-import time
 
 import pytest
 
-from benchmarks.isolation import BAR_MS, measure
+from benchmarks.isolation import measure
 
-PATIENCE = 150.0
-"""Seconds in which a machine that others use has had a quiet moment."""
+RUNS = 400
+MOST = 0.8
 
 
 @pytest.mark.req("EXE-9")
-async def test_a_run_in_a_child_costs_little_more_than_one_in_a_thread() -> None:
-    """The quickest tenth counts, of the quietest stretch: the median of a busy machine says more about the machine. The
-    benchmark has that."""
-    end = time.monotonic() + PATIENCE
-    while (costs := await overhead()) > BAR_MS:
-        assert time.monotonic() < end, f"{costs:.3f} ms more than in a thread; at most {BAR_MS} ms are allowed"
-
-
-async def overhead() -> float:
-    """In milliseconds. The ways to run take turns, so that others disturb all of them."""
-    took = await measure(200)
-    quick = {name: statistics.quantiles(each, n=10)[0] for name, each in took.items()}
-    print({name: round(each, 3) for name, each in quick.items()})
-    return quick["process"] - quick["thread"]
+async def test_a_child_adds_less_to_a_run_than_a_call_of_a_process_pool_costs() -> None:
+    """The ways to run take turns, so that whatever else the machine does hits all of them: about 0.5 is usual."""
+    median = {name: statistics.median(each) for name, each in (await measure(RUNS)).items()}
+    print({name: round(each, 3) for name, each in median.items()})
+    assert (median["process"] - median["thread"]) / median["ProcessPoolExecutor"] <= MOST

@@ -118,11 +118,17 @@ class BulkActions:
         return await self.get(bulk.id)
 
     async def preview(
-        self, request: BulkRequest, *, role: Role | None = None, patience: float = PREVIEW_PATIENCE
+        self,
+        request: BulkRequest,
+        *,
+        role: Role | None = None,
+        patience: float = PREVIEW_PATIENCE,
+        most: int = MOST_COUNTED,
     ) -> BulkPreview:
-        """What `start` would do, without doing it: how many items, and what would become of the first ones."""
+        """What `start` would do, without doing it: how many items, counted up to `most`, and what would become of the
+        first ones."""
         bulk = await self._described(request, "system", role)
-        bulk = await self._with_total(bulk, patience=patience)
+        bulk = await self._with_total(bulk, patience, most)
         return BulkPreview(
             action=bulk.action,
             target=bulk.target,
@@ -189,8 +195,8 @@ class BulkActions:
             names = await self._job_lists.names(JobFilter(), MAX_PAGE, after=names[-1])
         return union(found)
 
-    async def _with_total(self, bulk: BulkRow, patience: float = 0.0) -> BulkRow:
-        """The total is exact up to `MOST_COUNTED`. If a filter has no index, executions are counted for `patience`
+    async def _with_total(self, bulk: BulkRow, patience: float = 0.0, most: int = MOST_COUNTED) -> BulkRow:
+        """The total is exact up to `most`. If a filter has no index, executions are counted for `patience`
         seconds."""
         if bulk.ids or bulk.target == "errors":  # of which there are never more than 2,000
             return msgspec.structs.replace(bulk, total=len(bulk.ids))
@@ -203,11 +209,11 @@ class BulkActions:
         if bulk.query.states == frozenset():
             return bulk
         lists = self._queries.execution_lists
-        counted = await lists.counted(bulk.query, MOST_COUNTED)
+        counted = await lists.counted(bulk.query, most)
         if counted is None:
             total, exact = await lists.walked(bulk.query, patience)
         else:
-            total, exact = (counted, True) if isinstance(counted, int) else (MOST_COUNTED, False)
+            total, exact = (counted, True) if isinstance(counted, int) else (most, False)
         return msgspec.structs.replace(bulk, total=total, total_is_exact=exact)
 
     async def _sample(self, bulk: BulkRow) -> list[BulkItemRow]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from ...model.bulk import BulkRow
 from ...model.controls import Control
 from ...model.execution import ExecutionRow
 from ...model.store.messages import WorkerInfo
@@ -589,6 +590,11 @@ def store_problems(facts: Facts) -> Iterator[Problem]:
 # --- the rest
 
 
+def _bulk_evidence(bulk: BulkRow) -> str:
+    refused = f", {bulk.refused:,} refused" if bulk.refused else ""
+    return f"{bulk.done:,} of {bulk.total:,} handled{refused}{f'; {bulk.reason}' if bulk.reason else ''}"
+
+
 def command_problems(facts: Facts) -> Iterator[Problem]:
     for bulk in facts.bulks:
         if bulk.state == "stopped" and facts.now - (bulk.finished or bulk.created) < NEW_FOR:
@@ -597,7 +603,7 @@ def command_problems(facts: Facts) -> Iterator[Problem]:
                 severity="warn",
                 subject=Subject("bulk", f"{bulk.action} of {bulk.total:,} {bulk.target}", bulk.id),
                 text="was stopped by its probe" if bulk.probe else "was stopped",
-                evidence=f"{bulk.done:,} done, {bulk.refused:,} refused{f'; {bulk.reason}' if bulk.reason else ''}",
+                evidence=_bulk_evidence(bulk),
                 since=to_datetime(bulk.finished or bulk.created),
                 count=bulk.total,
                 fix="open_bulk",

@@ -8,20 +8,13 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from ...core.rules.usual_duration import UsualDuration, usual_duration
-from ...core.views.execution import RunView, success_of
-from ...core.views.job import JobView, job_of
+from ...core.views.execution import RunView
 from ...model.execution import State
 from . import format
 from .drawing import charts
 from .visit import Visit
 
 CELLS = 30
-
-
-def success_rate(view: JobView, runs: Sequence[RunView]) -> float | None:
-    """The statistics of a job count its tenants as well, so that for a job with tenants the last runs are judged: a run
-    that failed for one of ten tenants is no success."""
-    return success_of(runs) if job_of(view).spec.tenants else view.stats.success_rate
 
 
 def job_strip(visit: Visit, runs: Sequence[RunView], label: str | None = None) -> Markup:

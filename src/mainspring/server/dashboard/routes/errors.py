@@ -29,6 +29,8 @@ PAGE = 40
 NEWEST = 10
 ACTIONS = 100
 """How many of the newest bulk actions are searched for a retry of the error."""
+COUNTED = 500
+"""Up to how many executions the page counts what a retry would run again: its dry run counts all of them."""
 NEW_FOR = timedelta(hours=24)
 
 
@@ -111,7 +113,7 @@ async def _retry(visit: Visit, group: ErrorGroupView) -> BulkPreview | None:
     if group.id == OTHER or not visit.operates:
         return None
     request = BulkRequest("retry", filter=failed_with(group.id))
-    return await visit.engine.bulk_actions.preview(request, role=visit.principal.role, patience=0)
+    return await visit.engine.bulk_actions.preview(request, role=visit.principal.role, patience=0, most=COUNTED)
 
 
 async def _last_retry(visit: Visit, group: ErrorGroupView) -> BulkAction | None:

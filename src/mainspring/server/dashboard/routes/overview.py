@@ -17,14 +17,14 @@ from ....core.filters.jobs import JobFilter
 from ....core.monitoring.activity import ActivityPoint, ActivitySeries
 from ....core.queries.queries import EXECUTION_ID
 from ....core.rules.problems import Problem
-from ....core.views.execution import Execution
+from ....core.views.execution import Execution, success_of
 from ....model.execution import ExecutionRow
 from ....model.time.zones import known_zone
 from ....model.values.reading import SYSTEM_PREFIX
 from .. import format
 from ..drawing import charts
 from ..error_retries import retry_offer
-from ..job_runs import CELLS, job_strip, outcome_words, success_rate
+from ..job_runs import CELLS, job_strip, outcome_words
 from ..visit import PageRoute, Viewing, Visit
 
 router = APIRouter(prefix="/dashboard", route_class=PageRoute, include_in_schema=False)
@@ -107,7 +107,7 @@ async def overview_page(visit: Viewing, span: Literal["1h", "24h", "7d"] | None 
         coming=[view for view in coming.jobs if view.next_run_at is not None],
         failed=failed.jobs,
         strips={name: job_strip(visit, each, f"{name}: {outcome_words(each)}") for name, each in runs.items()},
-        success={view.name: success_rate(view, runs.get(view.name, [])) for view in failed.jobs},
+        success={view.name: success_of(runs.get(view.name, [])) for view in failed.jobs},
         jobs_total=coming.total,
     )
 

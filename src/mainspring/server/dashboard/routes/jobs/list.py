@@ -13,12 +13,12 @@ from starlette.responses import Response
 from .....core.filters.jobs import FIELDS, OVERDUE, job_filter
 from .....core.queries.execution_lists import MAX_OFFSET, Total
 from .....core.rules.usual_duration import UsualDuration
-from .....core.views.execution import RunView, WaitingRuns, waiting_runs
+from .....core.views.execution import RunView, WaitingRuns, success_of, waiting_runs
 from .....core.views.job import JobView
 from .....model.time.instants import SECOND
 from ...drawing import charts
 from ...filters import PLACES, chips_of, read_filter
-from ...job_runs import CELLS, outcome_words, success_rate, usual_of
+from ...job_runs import CELLS, outcome_words, usual_of
 from ...visit import PageRoute, Viewing
 
 router = APIRouter(prefix="/dashboard/jobs", route_class=PageRoute, include_in_schema=False)
@@ -93,5 +93,5 @@ def _row(visit: Viewing, view: JobView, runs: Sequence[RunView]) -> JobRow:
         usual=usual_of(runs),
         overdue=late is not None and late > OVERDUE,
         waits=waiting_runs(runs, visit.now, CELLS),
-        success=success_rate(view, runs),
+        success=success_of(runs),
     )
