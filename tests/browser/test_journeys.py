@@ -90,7 +90,7 @@ def test_backfill_a_week_and_watch_it(visitor: Visitor, site: Site) -> None:
     page = visitor.open("/dashboard/jobs/ledger")
     page.get_by_role("link", name="Backfill", exact=True).click()
     page.get_by_label("from").fill(str(today - timedelta(days=9)))
-    page.get_by_label("to, which is not included").fill(str(today - timedelta(days=2)))
+    page.get_by_label("until (exclusive)").fill(str(today - timedelta(days=2)))
     page.get_by_label("how many at once").fill("3")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#backfill-preview")).to_contain_text("7 windows would run")

@@ -75,7 +75,10 @@ async def test_a_retry_proposes_a_probe_and_shows_what_became_of_the_new_executi
         new = "bulk/new?target=executions&action=retry&job=charge&status=failed"
         page = await pages.get(new)
         assert re.search(r'name="probe"[^>]* value="5"', page)
-        assert f"left out: already retried as {again.id}" in text_of(page)
+        assert f"left out: already retried as {again.id[-8:]}" in text_of(page)
+        assert f"/dashboard/executions/{again.id}" in links_of(page)
+        assert "Retry 7 executions?" in text_of(page)  # 8 match
+        assert "1 of the 8 looked at: already retried" in text_of(page)
         few = await pages.get(f"bulk/new?target=executions&action=retry&id={again.id}")
         assert re.search(r'name="probe"[^>]* value="0"', few)
 
@@ -85,6 +88,13 @@ async def test_a_retry_proposes_a_probe_and_shows_what_became_of_the_new_executi
         assert (over.state, over.reason) == ("stopped", "the probe run failed: ValueError: order 0")
         text = text_of(await pages.get(f"bulk/{bulk.id}"))
         assert "1 retried" in text
+        assert f"{over.handled} of 8; {8 - over.handled} were not reached" in text
+        assert "1 of 8 done" in text_of(await pages.get("bulk"))
+        audit = await pages.get("changes/audit")
+        for words in ("start bulk action", "bulk action ended", "this machine", f"bulk {bulk.id[-8:]}"):
+            assert words in text_of(audit)
+        assert "ids 0" not in text_of(audit)
+        assert {f"/dashboard/bulk/{bulk.id}", f"/dashboard/executions/{over.stopped_by}"} <= set(links_of(audit))
         assert " retried failed " in text, "the result, and the state of the new execution"
         assert over.stopped_by is not None
     await app.close()

@@ -87,7 +87,7 @@ async def test_an_error_is_retried_with_a_probe_then_all(nodes: Nodes) -> None:
         assert "All of these completed" in text_of(page)
         assert {f"/dashboard/executions/{id}" for id in ended.probed} <= set(links_of(page))
         page = await pages.get(f"errors/{group.id}")
-        assert "by loopback, 7 of 7: the bank is back. It is completed." in text_of(page)
+        assert "by this machine, 7 of 7: the bank is back. It is completed." in text_of(page)
         assert f"bulk:{bulk.id}" in [each.target for each in await app.audits() if each.action == "bulk_start"]
 
 

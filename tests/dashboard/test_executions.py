@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
+import msgspec
 import pytest
 
 from mainspring import JobContext, Mainspring, Retry
@@ -230,9 +231,10 @@ async def test_a_parent_shows_its_tenants_and_a_tenant_its_parent(nodes: Nodes) 
         runs = await app.tenants.runs(parent, limit=100)
         assert {f"/dashboard/executions/{run.execution_id}" for run in runs} <= set(links_of(page))
         assert f"/dashboard/executions?parent_id={parent.id}&status=failed" in links_of(page)
-        child = text_of(await pages.get(f"executions/{runs[0].execution_id}"))
-        assert "Parent" in child
-        assert parent.id in child
+        page = await pages.get(f"executions/{runs[0].execution_id}")
+        assert "Parent" in text_of(page)
+        assert parent.id in text_of(page)
+        assert links_of(page).count(f"/dashboard/executions/{parent.id}") == 1  # not once more as of the same trace
 
 
 @pytest.mark.req("DSH-1")
@@ -293,7 +295,7 @@ async def test_retry_and_cancel_leave_the_records_that_the_api_leaves(nodes: Nod
         assert done["undo"] == f"/dashboard/executions/{again.id}/cancel"
         assert again.id in {each.after for each in await app.audits(f"execution:{failed.id}")}
         related = await pages.get(f"executions/{failed.id}")
-        assert "Retried by loopback" in text_of(related)
+        assert "Retried by this machine" in text_of(related)
         assert f"/dashboard/executions/{again.id}" in links_of(related)
 
         later = await app.enqueue("mail", start_at=datetime.now(UTC) + timedelta(hours=1))
@@ -359,6 +361,22 @@ async def test_edit_and_retry_keeps_what_was_typed_until_it_fits(nodes: Nodes) -
         page = await pages.get(f"executions/{again.id}")
         assert f"order_id {number} {number + 1}" in text_of(page)
         assert "<script>window" not in page
+
+
+@pytest.mark.req("DSH-2")
+async def test_nothing_is_edited_where_the_handler_takes_no_parameters(nodes: Nodes) -> None:
+    app = nodes.app()
+
+    @app.job("sweep", max_attempts=1)
+    async def sweep() -> None:
+        raise LookupError("no broom")
+
+    async with app, pages_of(app) as pages:
+        failed = await app.wait(await app.trigger("sweep"))
+        page = await pages.get(f"executions/{failed.id}/edit")
+        assert "takes no parameters, so there is nothing to edit" in text_of(page)
+        assert "<textarea" not in page
+        assert f"/dashboard/executions/{failed.id}/retry" in actions_of(page)
 
 
 @pytest.mark.req("DSH-2")
@@ -440,6 +458,14 @@ def test_the_life_of_an_execution_in_parts() -> None:
         ("attempt 2: runs", 10),
     ]
     assert sums(parts) == {"waiting": 6, "running": 14, "pause": 10}
+
+    fan_out = encode_attempts([attempt(1, 2, 5, "fanned_out")])
+    parent = msgspec.structs.replace(row, state=State.PARTIAL, attempts_json=fan_out, finished=9 * second, claimed=None)
+    assert [(part.kind, part.colour) for part in life(parent, 30 * second)] == [
+        ("waiting", "idle"),
+        ("running", "soft"),
+        ("tenants", "warn"),
+    ]
 
 
 @pytest.mark.req("DSH-1", "OPS-1")

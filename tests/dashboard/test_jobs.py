@@ -500,7 +500,7 @@ async def test_partial_runs_are_no_successes_and_executions_that_wait_are_counte
         assert "last run partial" in page
         assert " 0 % " in page, "of its runs; eight of its nine tenants completed"
         assert "nightly" in text_of(await pages.get("")).partition("Jobs whose last run failed")[2]
-        assert "waits for" not in text_of(await pages.get("jobs?search=slow")), "it has only just been due"
+        assert "waiting for" not in text_of(await pages.get("jobs?search=slow")), "it has only just been due"
         monkeypatch.setattr(views, "WAITS", timedelta(0))
-        assert "1 waits for " in text_of(await pages.get("jobs?search=slow"))
+        assert "1 waiting for " in text_of(await pages.get("jobs?search=slow"))
     await app.close()

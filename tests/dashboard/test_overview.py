@@ -48,7 +48,7 @@ def test_every_kind_of_problem_has_a_link_and_a_button(role: Role) -> None:
 
 def test_a_handler_that_no_worker_has_leads_to_what_waits_for_it() -> None:
     row = problem_row(visit(), problems()["no handler"])
-    assert (row.words, row.to) == ("What waits", "/dashboard/executions?handler=send&queue=mail&status=pending")
+    assert (row.words, row.to) == ("What is pending", "/dashboard/executions?handler=send&queue=mail&status=pending")
     assert row.link == "/dashboard/jobs?handler=send"
 
 
@@ -97,7 +97,7 @@ async def test_the_overview_says_what_its_numbers_are(nodes: Nodes) -> None:
         assert "LookupError: order … is gone" in text
         assert "1 failed attempt, 1 failed run" in text
         assert "Retry 1" in text
-        assert "late at most: 99 % of the scheduled runs of the last hour" in text
+        assert "99 % of scheduled runs began within this, last hour" in text
         [group] = await app.errors.all()
         assert group.message == "order <n> is gone"
         for path in ("errors", f"errors/{group.id}"):

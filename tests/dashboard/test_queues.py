@@ -104,12 +104,21 @@ async def test_viewers_see_queues_without_actions(nodes: Nodes) -> None:
 
 
 @pytest.mark.req("DSH-1")
+async def test_slots_that_several_queues_share_say_so(nodes: Nodes) -> None:
+    app = _shop(nodes, roles="worker", concurrency=4)
+    async with app, pages_of(app) as pages:
+        assert "0 of 4, shared, 1 worker" in text_of(await pages.get("queues"))
+        assert "0 of 4, shared, 1 worker" in text_of(await pages.get("queues/mail"))
+    await app.close()
+
+
+@pytest.mark.req("DSH-1")
 async def test_the_page_of_the_system_names_what_needs_attention_elsewhere(nodes: Nodes) -> None:
     app = _shop(nodes, roles="scheduler,worker")
     await app.queues.pause("mail")
     await app.enqueue("send")
     async with app, pages_of(app) as pages:
         page = await pages.get("system")
-        assert "the installation is well; 1 thing needs attention" in text_of(page)
+        assert "all checks pass; 1 thing needs attention on the overview" in text_of(page)
         assert "/dashboard" in links_of(page)
     await app.close()

@@ -23,6 +23,8 @@ def test_empty_cells_are_quite_empty_and_every_row_begins_anew() -> None:
     page = label_cells(f"{HEAD}<tbody>{rows}</tbody></table>")
     assert "<td>x</td><td></td></tr>" in page
     assert '<td>y</td><td data-label="job">b</td>' in page
+    own = label_cells(f'{HEAD}<tbody><tr><td>x</td><td data-label="due">b</td><td>3</td></tr></tbody></table>')
+    assert '<td data-label="due">b</td><td data-label="runs">3</td>' in own
 
 
 @pytest.mark.req("DSH-1")

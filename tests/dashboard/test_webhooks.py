@@ -8,7 +8,7 @@ import pytest
 
 from mainspring import JobContext, Mainspring
 from mainspring.model.values.access import Role
-from tests.dashboard.support import actions_of, pages_of, text_of
+from tests.dashboard.support import actions_of, links_of, pages_of, text_of
 from tests.receiver import answers, receiving
 from tests.support import Nodes, run_once, until
 
@@ -101,6 +101,21 @@ async def test_deliveries_show_the_answer_as_text_and_are_sent_again(nodes: Node
     await app.close()
 
 
+@pytest.mark.req("DSH-1")
+async def test_a_busy_endpoint_leaves_a_quiet_one_its_deliveries(nodes: Nodes) -> None:
+    app = _shop(nodes)
+    async with pages_of(app) as pages:
+        for name, count in (("quiet", 1), ("busy", 101)):
+            await app.webhooks.create("https://example.com/hook", id=name)
+            for _ in range(count):
+                await app.webhooks.test(name)
+        [first] = await app.webhooks.deliveries("quiet")
+        links = links_of(await pages.get("webhooks"))
+        assert f"/dashboard/executions/{first.id}" in links
+        assert sum("/executions/" in link for link in links) == 1 + 15
+    await app.close()
+
+
 @pytest.mark.req("DSH-2")
 async def test_only_administrators_change_endpoints(nodes: Nodes) -> None:
     app = _shop(nodes, api_tokens=True)
@@ -164,5 +179,7 @@ async def test_the_queue_of_webhooks_is_served_and_an_endpoint_is_no_tenant(node
         page = text_of(await pages.get("queues?search=mainspring"))
         assert "mainspring.webhooks" in page
         assert "no worker" not in page
+        assert "own, 1 worker" in page
+        assert "0 of " not in page, "its slots are nobody's concern"
         assert {each.subject.kind for each in (await app.monitoring.problems()).problems} <= {"store"}
     await app.close()

@@ -56,6 +56,6 @@ async def test_a_process_that_went_silent_is_marked_and_cannot_be_drained(nodes:
         page = text_of(await pages.get("workers"))
         assert "1 process went silent" in page
         assert "web-9:7" in page
-        assert "last heard" in page
+        assert "last heartbeat" in page
         assert "Drain" not in page
     await app.close()

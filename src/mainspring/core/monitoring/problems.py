@@ -43,7 +43,7 @@ from ..rules.problem_facts import (
 from ..rules.problems import NEW_FOR, ProblemList, problems
 from ..store_clock import StoreClock
 from ..webhooks.endpoints import KIND as WEBHOOK
-from ..webhooks.endpoints import MOST_ENDPOINTS, Endpoint, endpoint_of, masked_url
+from ..webhooks.endpoints import MOST_ENDPOINTS, Endpoint, endpoint_of
 from .queues import Queues, Snapshot, queue_view, serves
 from .single_flight import SingleFlight
 from .watchdog import Late, missed_ticks, overdue
@@ -183,7 +183,7 @@ class Problems:
 
 def _webhook(endpoint: Endpoint) -> WebhookFacts | None:
     """None for one that works, and for one that an operator has disabled."""
-    name = endpoint.description or masked_url(endpoint.url)
+    name = endpoint.description or endpoint.id
     if endpoint.enabled:
         since = endpoint.failing_since
         return None if since is None else WebhookFacts(endpoint.id, name, since)

@@ -12,18 +12,20 @@ LONGEST = 300
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One field: what it was, or what code declares, and what it is now. None means that the field was not there."""
+    """One field: what it was, or what code declares, and what it is now. None means that the field was not there.
+    `link` leads to what it names now."""
 
     name: str
     before: str | None
     after: str | None
+    link: str | None = None
 
 
 def differences(before: Any, after: Any) -> list[Difference]:
     """The fields that differ.
 
     >>> differences({"queue": "mail", "priority": 1}, {"queue": "slow", "priority": 1})
-    [Difference(name='queue', before='mail', after='slow')]
+    [Difference(name='queue', before='mail', after='slow', link=None)]
     """
     if not isinstance(before, dict) and not isinstance(after, dict):
         return [] if before == after else [Difference("", _text(before), _text(after))]

@@ -11,9 +11,14 @@ PROBE = 5
 """How many executions are retried first if there are more."""
 
 
+DRY_RUN = "Shows first what would run; nothing starts yet."
+"""The tooltip of buttons that lead to a dry run."""
+
+
 class RetryOffer(msgspec.Struct, frozen=True):
     words: str
     url: str
+    title: str = DRY_RUN
 
 
 def retry_offer(visit: Visit, group: str, runs: int) -> RetryOffer:

@@ -14,6 +14,11 @@ from ...core.rules.fingerprint import readable
 from ...model.time.zones import zone_name
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+_ACTIONS = {
+    "bulk_start": "start bulk action",
+    "bulk_end": "bulk action ended",
+    "bulk_abort": "abort bulk action",
+}
 _SIZES = ("bytes", "kB", "MB", "GB", "TB")
 
 
@@ -178,6 +183,29 @@ def error_title(group: ErrorGroupView) -> str:
     if message.strip(" …,;:") or not group.short_type:
         return message or group.id
     return f"{group.short_type}: {message}" if message else group.short_type
+
+
+def actor(name: str | None) -> str:
+    """Who did something.
+
+    >>> actor("loopback"), actor("token:ci/3f9a"), actor(None)
+    ('this machine', 'token:ci/3f9a', '')
+    """
+    return "this machine" if name == "loopback" else name or ""
+
+
+def action_words(action: str) -> str:
+    """The action of an audit record.
+
+    >>> action_words("bulk_end"), action_words("create_webhook")
+    ('bulk action ended', 'create webhook')
+    """
+    return _ACTIONS.get(action, action.replace("_", " "))
+
+
+def reason_words(reason: str) -> str:
+    """Why an execution ended as it did: a code, or what somebody wrote."""
+    return "its last run was still running" if reason == "overlap" else reason.replace("_", " ")
 
 
 def with_code(words: str) -> Markup:

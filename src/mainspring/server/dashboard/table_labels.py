@@ -1,7 +1,8 @@
 """Names the cells of tables: on a phone each row is a block, and each cell shows the heading of its column.
 
 The stylesheet reads a cell's heading from its attribute `data-label`. It is added to the finished page, so that no
-template has to write every heading twice. Everything that a template prints is escaped: `<td` is always a cell.
+template has to write every heading twice; a cell that already has the attribute keeps it. Everything that a template
+prints is escaped: `<td` is always a cell.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def _labelled(table: str) -> str:
             left = iter(marks)
             return found[0]
         label = next(left, "")
+        if "data-label=" in found[1]:
+            return found[0]
         return f"<td{found[1]}></td>" if found[2] else f"<td{label}{found[1]}>"
 
     return table[: head.end()] + _ROW_OR_CELL.sub(mark, table[head.end() :])

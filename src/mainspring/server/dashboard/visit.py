@@ -450,6 +450,9 @@ def prepare_templates() -> None:
     environment = read_templates()
     environment.filters.update(
         ago=_ago,
+        actor=format.actor,
+        action_words=format.action_words,
+        reason_words=format.reason_words,
         clock=_clock,
         job_clock=_job_clock,
         error_title=format.error_title,

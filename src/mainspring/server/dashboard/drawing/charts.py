@@ -197,7 +197,12 @@ def slots(
     parts = []
     for place in range(cells):
         known = links[place] if place < len(links) else ("", "")
-        cell = rect(place % row * 10, place // row * 12, 8, 10, "run" if place < filled else "soft", known[1], 2)
+        x, y = place % row * 10, place // row * 12
+        cell = (
+            rect(x, y, 8, 10, "run", known[1], 2)
+            if place < filled
+            else rect(x + 0.5, y + 0.5, 7, 9, "outline", radius=2)
+        )
         parts.append(f'<a href="{escape(known[0])}" aria-label="{escape(known[1])}">{cell}</a>' if known[0] else cell)
     return svg(min(cells, row) * 10 - 2, ((cells - 1) // row + 1) * 12 - 2, label, parts, "spark")
 
@@ -207,10 +212,8 @@ def two_rates(first: float, second: float, label: str, *, width: float = 60) -> 
     highest = max(first, second)
     if not highest:
         return Markup("")
-    parts = [
-        rect(0, 2, first / highest * width, 3, "idle", radius=1.5),
-        rect(0, 8, second / highest * width, 3, "run", radius=1.5),
-    ]
+    lines = ((first, 2, "idle"), (second, 8, "run"))
+    parts = [rect(0, y, rate / highest * width, 3, colour, radius=1.5) for rate, y, colour in lines if rate]
     return svg(width, 12, label, parts, "spark")
 
 

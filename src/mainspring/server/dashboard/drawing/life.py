@@ -19,7 +19,7 @@ COLOURS: dict[AttemptEnd, str] = {
     "timeout": "bad",
     "worker_lost": "bad",
     "snoozed": "run",
-    "fanned_out": "run",
+    "fanned_out": "soft",
     "handed_back": "warn",
     "cancelled": "idle",
     "skipped": "idle",

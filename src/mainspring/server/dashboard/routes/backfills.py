@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import time, timedelta
+from datetime import UTC, time, timedelta, tzinfo
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +19,7 @@ from ....core.views.records import Backfill, backfill_view
 from ....model.backfill import BackfillRow
 from ....model.errors import BackfillNotFound, JobNotFound
 from ....model.execution import ExecutionRow, State
+from ....model.time.zones import zone_name
 from ....model.windows import Window, window_between
 from ..visit import Operating, PageRoute, Viewing, Visit
 
@@ -40,6 +41,7 @@ _STATES = {
     State.PENDING: "waiting",
 }
 _WORDS = {
+    "completed": "completed",
     "skipped": "done by another execution",
     "held": "not run, because another execution of it was running",
     State.PENDING: "waits for a worker",
@@ -64,7 +66,7 @@ async def backfills_page(visit: Viewing, job: Annotated[str | None, Query(max_le
         open=[each for each in found if not each.over],
         over=[each for each in found if each.over],
         job=job or "",
-        ranges={each.id: range_words(each.window) for each in found},
+        ranges={each.id: range_words(each.window, visit.zone) for each in found},
     )
 
 
@@ -76,7 +78,7 @@ async def backfill_page(visit: Viewing, id: str) -> Response:
     return visit.page(
         "backfills/one.html",
         backfill=backfill,
-        range=range_words(backfill.window),
+        range=range_words(backfill.window, visit.zone),
         tz=row.tz,
         cells=cells,
         most_cells=CELLS,
@@ -189,15 +191,21 @@ def _window_words(child: ExecutionRow, tz: str) -> str:
     return range_words(window_between(child.window_begin, child.window_end, tz))
 
 
-def range_words(window: Window) -> str:
-    """By the clock of the window's zone; whole days without the time.
+def range_words(window: Window, seen_in: tzinfo | None = None) -> str:
+    """By the clock of the window's zone, which is named for a viewer in another one; whole days without the time.
 
-    >>> from datetime import UTC, datetime
+    >>> from datetime import datetime
+    >>> from zoneinfo import ZoneInfo
     >>> range_words(Window(datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 2, tzinfo=UTC)))
     '2026-08-01'
     >>> range_words(Window(datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC)))
     '2026-08-01 to 2026-09-01'
+    >>> range_words(Window(datetime(2026, 8, 1, tzinfo=UTC), datetime(2026, 8, 2, tzinfo=UTC)), ZoneInfo("Asia/Tokyo"))
+    '2026-08-01 UTC'
     """
+    zone = window.begin.tzinfo or UTC
+    if seen_in is not None and zone_name(zone) != zone_name(seen_in):
+        return f"{range_words(window)} {zone_name(zone)}"
     begin, end = window.begin.replace(tzinfo=None), window.end.replace(tzinfo=None)
     if begin.time() == end.time() == time():
         return f"{begin:%Y-%m-%d}" if end - begin == timedelta(days=1) else f"{begin:%Y-%m-%d} to {end:%Y-%m-%d}"

@@ -41,6 +41,8 @@ PATIENCE = 0.1
 """Seconds for which a dry run counts what no index counts, unless the visitor asks for more."""
 OPPOSITES = {"pause": "resume", "resume": "pause", "mute": "unmute", "unmute": "mute"}
 DANGEROUS = ("cancel", "delete")
+SKIPS = {"already_retried": "already retried", "with_parent": "run again by their parents"}
+"""Why items are left out."""
 TYPED = ("pace", "probe", "note", "params", "remove")
 """What a visitor enters on the page of the dry run; an address may suggest it."""
 _OWN = {"target", "action", "id", "count", *TYPED}
@@ -149,7 +151,7 @@ async def _dry_run(visit: Visit, chosen: Choice, typed: dict[str, str], error: I
             if chosen.action != "edit":  # the address is wrong
                 raise
             error = error or refusal
-    many = "" if preview is None else _many(preview.total, preview.total_is_exact, chosen.target)
+    left_out = Counter(item.code for item in (preview.sample if preview else ()) if item.status == "skipped")
     return visit.page(
         "bulk/new.html",
         400 if error is not None else 200,
@@ -157,9 +159,10 @@ async def _dry_run(visit: Visit, chosen: Choice, typed: dict[str, str], error: I
         preview=preview,
         sample=[] if preview is None else await _sample(visit, preview),
         refused=_refusals(preview),
-        left_out=0 if preview is None else sum(item.status == "skipped" for item in preview.sample),
+        left_out=left_out,
+        skips=SKIPS,
         list_url=_list_url(visit, chosen.target, chosen.filter),
-        confirm=f"{VERBS[chosen.action]} {many}",
+        confirm=f"{VERBS[chosen.action]} {_to_do(preview, left_out.total())}",
         typed={**typed, "probe": typed["probe"] or _probe(chosen, preview)},
         error=error,
         probes=chosen.target == "executions" and chosen.action in MAKES_EXECUTIONS,
@@ -175,6 +178,17 @@ def _refusals(preview: BulkPreview | None) -> Counter[str]:
 
 def _probe(chosen: Choice, preview: BulkPreview | None) -> int:
     return 0 if preview is None or chosen.target != "executions" else proposed_probe(chosen.action, preview.total)
+
+
+def _to_do(preview: BulkPreview | None, left_out: int) -> str:
+    """How many items the action is for. Those left out count as far as they are known: a sample may not be all."""
+    if preview is None:
+        return ""
+    if not left_out or not preview.total_is_exact:
+        return _many(preview.total, preview.total_is_exact, preview.target)
+    if preview.total == len(preview.sample):
+        return _many(preview.total - left_out, True, preview.target)
+    return f"up to {_many(preview.total, True, preview.target)}"
 
 
 def _many(total: int, exact: bool, target: str) -> str:
@@ -264,6 +278,7 @@ async def one_bulk_page(
         done_word=DONE_WORDS.get(bulk.action, "done"),
         next_cursor=next_cursor,
         wanted=status,
+        skips=SKIPS,
         statuses=get_args(ItemStatus),
         probed=await asyncio.gather(*(_execution(visit, each) for each in bulk.probed[:PROBED])),
         undo=await _undo(visit, bulk),

@@ -18,7 +18,7 @@ from ....core.views.records import BulkAction, bulk_view
 from ....model.bulk import BulkPreview
 from .. import format
 from ..drawing.charts import Series, sparkline, stacked_bars
-from ..error_retries import PROBE, retry_offer, retry_url
+from ..error_retries import DRY_RUN, PROBE, retry_offer, retry_url
 from ..filters import read_filter
 from ..format import error_title
 from ..visit import Operating, PageRoute, Viewing, Visit
@@ -74,6 +74,7 @@ async def error_page(visit: Viewing, id: str) -> Response:
         retry_url=retry_url(visit, group.id),
         probe_url=retry_url(visit, group.id, PROBE),
         probe=PROBE,
+        dry_run_title=DRY_RUN,
         other=OTHER,
     )
 

@@ -163,7 +163,7 @@ def _mend(visit: Visit, problem: Problem, link: str) -> tuple[str, str, dict[str
             return "Enable", visit.url("webhooks", name, "enable"), {}
         case "open_executions":
             queue = problem.details.get("queue")
-            return "What waits", visit.url("executions", handler=name, queue=queue, status="pending"), None
+            return "What is pending", visit.url("executions", handler=name, queue=queue, status="pending"), None
         case "open_changes":
             return "What changed", visit.url("changes"), None
         case "open_execution":

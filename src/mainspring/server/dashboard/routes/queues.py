@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -13,6 +14,7 @@ from ....core.monitoring.queues import is_own, serves
 from ....core.views.queues import PauseView, QueueView
 from ....core.views.records import worker_view
 from ....model.controls import Subject
+from ....model.store.messages import WorkerInfo
 from ..drawing import charts
 from ..visit import Operating, PageRoute, Sent, Viewing
 
@@ -30,13 +32,14 @@ async def queues_page(
     sort: Sort = "name",
     page: Annotated[int, Query(ge=1, le=1_000)] = 1,
 ) -> Response:
-    everything = await visit.engine.queues.all()
+    everything, workers = await asyncio.gather(visit.engine.queues.all(), visit.engine.queries.workers())
+    shared = _shared(everything, workers)
     found = _sorted([each for each in everything if search.lower() in each.name.lower()], sort)
     shown = found[(page - 1) * PAGE : page * PAGE]
     return visit.page(
         "queues/list.html",
         queues=shown,
-        pictures={each.name: _pictures(each) for each in shown},
+        pictures={each.name: _pictures(each, each.name in shared) for each in shown},
         found=len(found),
         search=search,
         sort=sort,
@@ -51,8 +54,11 @@ async def queues_page(
 async def queue_page(visit: Viewing, name: str) -> Response:
     engine = visit.engine
     queue = await engine.queues.get(name)
-    jobs, workers, drains = await asyncio.gather(
-        engine.job_lists.page(JobFilter(queue=name), limit=JOBS), engine.queries.workers(), engine.queues.drains()
+    jobs, workers, drains, everything = await asyncio.gather(
+        engine.job_lists.page(JobFilter(queue=name), limit=JOBS),
+        engine.queries.workers(),
+        engine.queues.drains(),
+        engine.queues.all(),
     )
     counts = {each.name: each for each in queue.handlers}
     handlers = sorted({*counts, *(job.handler for job in jobs.jobs)})
@@ -60,7 +66,7 @@ async def queue_page(visit: Viewing, name: str) -> Response:
     return visit.page(
         "queues/one.html",
         queue=queue,
-        pictures=_pictures(queue),
+        pictures=_pictures(queue, name in _shared(everything, workers)),
         jobs=jobs.jobs,
         job_count=jobs.total,
         counts=counts,
@@ -162,11 +168,18 @@ def _sorted(queues: list[QueueView], sort: Sort) -> list[QueueView]:
     return sorted(queues, key=lambda each: (-(getattr(each, field) or 0), each.name))
 
 
-def _pictures(queue: QueueView) -> dict[str, object]:
+def _shared(queues: list[QueueView], workers: Sequence[WorkerInfo]) -> set[str]:
+    """The queues whose workers serve others too, so that both have the same slots."""
+    served = ([each.name for each in queues if not each.own and serves(worker, each.name)] for worker in workers)
+    return {name for names in served if len(names) > 1 for name in names}
+
+
+def _pictures(queue: QueueView, shared: bool) -> dict[str, object]:
     taken = f"{queue.running:,} of {queue.slots:,} slots run executions of {queue.name}"
     rates = f"{queue.rate_in:,.1f} in and {queue.rate_out:,.1f} out per minute"
     return {
         "slots": charts.slots(queue.running, queue.slots, taken, most=12),
+        "shared": shared,
         "rates": charts.two_rates(queue.rate_in, queue.rate_out, rates),
         "ceilings": ceiling_words(queue.concurrency, queue.rate),
         "rate": "" if queue.rate is None else rate_text(queue.rate),

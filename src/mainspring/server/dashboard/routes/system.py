@@ -153,7 +153,7 @@ def setting_rows(settings: Settings) -> list[SettingRow]:
 
 
 def _value(value: Any) -> str:
-    if value is None:
+    if value is None or value == "":
         return "not set"
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections import defaultdict
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -26,10 +26,8 @@ from ..visit import Administering, Operating, PageRoute, Viewing, Visit
 
 router = APIRouter(prefix="/dashboard/webhooks", route_class=PageRoute, include_in_schema=False)
 
-RECENT = 100
-"""How many deliveries to all endpoints together are read for the list."""
 STRIP = 15
-"""How many of them are shown for each."""
+"""How many deliveries the list shows for each endpoint."""
 PAGE = 25
 MOST_SENT_AGAIN = 1_000
 SUBSCRIBED = tuple(event for event in EVENTS if event != TEST)
@@ -50,14 +48,14 @@ class Delivery(msgspec.Struct, frozen=True):
 @router.get("")
 async def webhooks_page(visit: Viewing) -> Response:
     endpoints = await visit.engine.webhooks.all()
-    recent = await visit.engine.queries.executions(SYSTEM_JOB, limit=RECENT) if endpoints else []
-    by_endpoint: dict[str, list[ExecutionRow]] = defaultdict(list)
-    for row in recent:
-        by_endpoint[row.tenant or ""].append(row)
+    executions = visit.engine.queries.executions
+    recent = await asyncio.gather(
+        *(executions(SYSTEM_JOB, tenant=each.id, limit=STRIP, system=True) for each in endpoints)
+    )
     return visit.page(
         "webhooks/list.html",
         webhooks=endpoints,
-        strips={each.id: _strip(visit, by_endpoint[each.id]) for each in endpoints},
+        strips={each.id: _strip(visit, rows) for each, rows in zip(endpoints, recent, strict=True)},
         events=SUBSCRIBED,
         meanings=EVENTS,
     )
@@ -232,7 +230,7 @@ def _event(row: ExecutionRow) -> str:
 
 def _strip(visit: Visit, rows: list[ExecutionRow]) -> Markup:
     """The last deliveries to one endpoint. One that waits after a failed attempt is shown as failed."""
-    shown = [_cell(row) for row in rows[:STRIP]]
+    shown = [_cell(row) for row in rows]
     return strip(visit, shown, f"the last {format.plural(len(shown), 'delivery', 'deliveries')}", len(shown))
 
 

@@ -1,5 +1,5 @@
-// One execution, live: new log lines are appended and the progress moves as they are stored; when its state changes, the
-// whole page asks for itself again. Without this script the page shows the same, as of the time it was loaded.
+// One execution, live: new log lines are appended, and the progress and counters move as they are stored; when its state
+// changes, the whole page asks for itself again. Without this script the page shows the same, as of the time it was loaded.
 import { spanWords } from "./times.js";
 
 const LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
@@ -82,9 +82,13 @@ function scrollToEnd() {
 // --- state and progress ------------------------------------------------------------------------------------------
 
 function show(execution) {
-  const now = [execution.status, execution.attempt, execution.worker, execution.cancel_requested_at, Boolean(execution.progress)].join(" ");
+  const now = [execution.status, execution.attempt, execution.worker, execution.cancel_requested_at, Boolean(execution.progress), ...Object.keys(execution.counters ?? {})].join(" ");
   if (seen && now !== seen) refresh();
   seen = now;
+  for (const shown of document.querySelectorAll("[data-counter]")) {
+    const count = execution.counters?.[shown.dataset.counter];
+    if (count !== undefined) shown.textContent = number(count, Number.isInteger(count) ? 0 : 2);
+  }
   const words = document.querySelector("[data-progress]");
   const bar = document.querySelector("#progress progress");
   if (!words || !bar || !execution.progress) return;
@@ -93,7 +97,7 @@ function show(execution) {
   const parts = [total === undefined ? `${number(done)} done` : `${number(done)} of ${number(total)}`];
   if (percent !== undefined) parts.push(`${number(percent, 0)} %`);
   if (rate !== undefined) parts.push(`${number(rate, 1)} per second`);
-  if (left !== undefined) parts.push(`about ${spanWords(Math.max(1, left))} left`);
+  if (left !== undefined && done < total) parts.push(`about ${spanWords(Math.max(1, left))} left`);
   words.textContent = parts.join(", ") + (message ? `: ${message}` : "");
 }
 

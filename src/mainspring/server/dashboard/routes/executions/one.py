@@ -171,11 +171,13 @@ async def _job(visit: Visit, name: str) -> JobView | None:
 
 
 async def _related(visit: Visit, row: ExecutionRow) -> list[Execution]:
-    """Others with the same trace: what caused it and what it has caused. Tenants are shown by their parent."""
+    """Others with the same trace: what caused it and what it has caused. Its parent has a line of
+    its own, and tenants are shown by theirs."""
     if not row.trace_id:
         return []
     found = await visit.engine.queries.executions(trace_id=row.trace_id, limit=RELATED, system=True)
-    others = [each for each in found if each.id != row.id and (each.tenant is None or each.parent_id is None)]
+    shown = (row.id, row.parent_id)
+    others = [each for each in found if each.id not in shown and (each.tenant is None or each.parent_id is None)]
     return executions_of(others)
 
 
