@@ -86,8 +86,8 @@ def serve(channel: socket.socket) -> None:
     import mainspring.cli.commands
     import mainspring.stores.sqlite
 
-    for each in pkgutil.iter_modules(mainspring.cli.commands.__path__):
-        importlib.import_module(f"mainspring.cli.commands.{each.name}")
+    for each in pkgutil.walk_packages(mainspring.cli.commands.__path__, "mainspring.cli.commands."):
+        importlib.import_module(each.name)
     assert threading.active_count() == 1, "a thread would be missing in the forked process"
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 2)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from mainspring import InvalidValue, Mainspring, every
-from mainspring.cli.commands.watch import watch
+from mainspring.cli.commands.operations.watch import watch
 from mainspring.core.monitoring import missed_runs
 from mainspring.core.monitoring.missed_runs import MissedEntry, encode, entry_key
 from mainspring.model.store.entries import Entry, EntryWrite

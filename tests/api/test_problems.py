@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.cli.commands.problems import COMMANDS
+from mainspring.cli.commands.operations.problems import COMMANDS
 from mainspring.cli.root import run_command
 from mainspring.stores.memory import MemoryStore
 from mainspring.testing.clock import FakeClock

@@ -8,16 +8,16 @@ from typing import Any, get_args
 
 import click
 
-from ...core.errors.commands import Affected, ErrorGroupView, ErrorOrder, failed_with
-from ...core.render.entities import bulk_action_json
-from ...core.render.errors import error_group_detail_json, error_group_json
-from ..bulk_actions import run_bulk_action
-from ..parameters import local_time, past_time
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import moment, now, print_fields, print_lines, without_distance
-from ..screens.output import note as hint
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options, operator
+from ....core.errors.commands import Affected, ErrorGroupView, ErrorOrder, failed_with
+from ....core.render.entities import bulk_action_json
+from ....core.render.errors import error_group_detail_json, error_group_json
+from ...bulk_actions import run_bulk_action
+from ...parameters import local_time, past_time
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.output import moment, now, print_fields, print_lines, without_distance
+from ...screens.output import note as hint
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options, operator
 
 BARS = " ▁▂▃▄▅▆▇█"
 

@@ -7,18 +7,18 @@ from typing import Any, TypeVar
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.render.queues import paused_handler_json, queue_json, scale_json
-from ...core.rules.limits import rate_words
-from ...core.views.queues import HandlerView, PauseView, QueueView, ScaleView
-from ...model.errors import nearest
-from ...model.values.reading import duration, duration_text
-from ..parameters import local_time
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import moment, print_fields
-from ..screens.output import note as hint
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.render.queues import paused_handler_json, queue_json, scale_json
+from ....core.rules.limits import rate_words
+from ....core.views.queues import HandlerView, PauseView, QueueView, ScaleView
+from ....model.errors import nearest
+from ....model.values.reading import duration, duration_text
+from ...parameters import local_time
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.output import moment, print_fields
+from ...screens.output import note as hint
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options, operator
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.commands.templates import Template
-from ...core.render.entities import job_json, template_json
-from ...core.views.job import JobView
-from ..parameters import called, read_fields, taken_out
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.jobs import print_job
-from ..screens.output import compact, moment, print_fields
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.commands.templates import Template
+from ....core.render.entities import job_json, template_json
+from ....core.views.job import JobView
+from ...parameters import called, read_fields, taken_out
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.jobs import print_job
+from ...screens.output import compact, moment, print_fields
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options, operator
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.monitoring.why import Reason
-from ...core.render.entities import job_json, why_json
-from ...core.views.job import JobView
-from ..parameters import called, read_fields, taken_out
-from ..screens.jobs import print_job
-from ..screens.output import note, print_fields, print_lines, status, with_local_times
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.monitoring.why import Reason
+from ....core.render.entities import job_json, why_json
+from ....core.views.job import JobView
+from ...parameters import called, read_fields, taken_out
+from ...screens.jobs import print_job
+from ...screens.output import note, print_fields, print_lines, status, with_local_times
+from ...session import ClientSession, client_options, operator
 
 _REMEDIES = {
     "paused": "mainspring jobs resume {job}",

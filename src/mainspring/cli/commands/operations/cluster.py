@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.locks import LockNotFound
-from ...core.render.entities import lock_json, worker_json
-from ...core.views.records import LockPage, WorkerView, worker_view
-from ..parameters import short_id
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import moment, without_distance
-from ..screens.output import note as hint
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.locks import LockNotFound
+from ....core.render.entities import lock_json, worker_json
+from ....core.views.records import LockPage, WorkerView, worker_view
+from ...parameters import short_id
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.output import moment, without_distance
+from ...screens.output import note as hint
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options, operator
 
 
 @click.group(cls=CommandGroup, epilog=EXIT_CODES, invoke_without_command=True)

@@ -6,10 +6,10 @@ from typing import get_args
 
 import click
 
-from ...core.monitoring.busy_tenants import MOST, TenantOrder
-from ...core.render.tenants import busy_tenant_json
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options
+from ....core.monitoring.busy_tenants import MOST, TenantOrder
+from ....core.render.tenants import busy_tenant_json
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options
 
 
 @click.command()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
-from ...core.render.problems import problems_json
-from ...core.rules.problems import Fix, Problem, ProblemList
-from ..screens.output import now, rough
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options
+from ....core.render.problems import problems_json
+from ....core.rules.problems import Fix, Problem, ProblemList
+from ...screens.output import now, rough
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options
 
 STYLES = {"bad": "bold red", "warn": "yellow"}
 COMMANDS: dict[Fix, str] = {

@@ -11,23 +11,23 @@ from typing import Any
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.filters.executions import FIELDS
-from ...core.queries.execution_lists import BUDGET
-from ...core.queries.queries import LEVELS
-from ...core.render.entities import execution_json, execution_live_json, log_json
-from ...core.views.execution import Execution
-from ...core.views.page import Page
-from ...core.views.records import LogEntry
-from ...model.execution import State
-from ..bulk_actions import bulk_options, run_bulk_action
-from ..filters import SYSTEM, filter_options, given
-from ..many import chosen_filter, steer_many
-from ..parameters import find_execution, read_params, textual_parameters
-from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
-from ..screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable
-from ..screens.output import console, first_line, moment, note, now, progress_text
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.filters.executions import FIELDS
+from ....core.queries.execution_lists import BUDGET
+from ....core.queries.queries import LEVELS
+from ....core.render.entities import execution_json, execution_live_json, log_json
+from ....core.views.execution import Execution
+from ....core.views.page import Page
+from ....core.views.records import LogEntry
+from ....model.execution import State
+from ...bulk_actions import bulk_options, run_bulk_action
+from ...filters import SYSTEM, filter_options, given
+from ...many import chosen_filter, steer_many
+from ...parameters import find_execution, read_params, textual_parameters
+from ...root import EXIT_CODES, INTERRUPTED, CommandGroup
+from ...screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable
+from ...screens.output import console, first_line, moment, note, now, progress_text
+from ...session import ClientSession, client_options, operator
 
 FOLLOW_INTERVAL = 0.5
 MOST_PAGES = 10

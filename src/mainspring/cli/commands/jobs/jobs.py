@@ -8,30 +8,30 @@ from typing import Any
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.filters.jobs import FIELDS
-from ...core.queries.job_lists import SORTS
-from ...core.render.entities import job_json
-from ...core.views.execution import Execution
-from ...core.views.job import JobView
-from ...core.views.page import Page
-from ...core.views.records import WorkerView
-from ...model.errors import CommandRefused, InvalidValue
-from ...model.execution import State
-from ...model.job import JobState
-from ...model.values.reading import duration, instant
-from ..bulk_actions import bulk_options, run_bulk_action
-from ..filters import SYSTEM, filter_options, given
-from ..many import chosen_filter, steer_many
-from ..parameters import as_options, quoting_hint, read_params, textual_parameters
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.executions import Shown, show_execution, shown
-from ..screens.jobs import print_job, print_jobs
-from ..screens.output import note
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.filters.jobs import FIELDS
+from ....core.queries.job_lists import SORTS
+from ....core.render.entities import job_json
+from ....core.views.execution import Execution
+from ....core.views.job import JobView
+from ....core.views.page import Page
+from ....core.views.records import WorkerView
+from ....model.errors import CommandRefused, InvalidValue
+from ....model.execution import State
+from ....model.job import JobState
+from ....model.values.reading import duration, instant
+from ...bulk_actions import bulk_options, run_bulk_action
+from ...filters import SYSTEM, filter_options, given
+from ...many import chosen_filter, steer_many
+from ...parameters import as_options, quoting_hint, read_params, textual_parameters
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.executions import Shown, show_execution, shown
+from ...screens.jobs import print_job, print_jobs
+from ...screens.output import note
+from ...session import ClientSession, client_options, operator
+from ..operations.queues import pause_words
 from .executions import leaving, waited
 from .job_editing import edit_job, why_job
-from .queues import pause_words
 
 NAMES = click.argument("names", metavar="NAME...", nargs=-1)
 OPTIONS = {"at": "--at", "to": "--to", "resume_at": "--until"}

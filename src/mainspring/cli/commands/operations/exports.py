@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from ...app.mainspring import Mainspring
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import note
-from ..session import ClientSession, source_options
+from ....app.mainspring import Mainspring
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.output import note
+from ...session import ClientSession, source_options
 
 LEFT_OUT = 3
 """The exit code if not every job has rules."""

@@ -8,15 +8,15 @@ from typing import Any, get_args
 
 import click
 
-from ...core.render.entities import instant_text
-from ...model.time.timeline import Gap, Overlap
-from ...model.triggers import Cron
-from ...model.triggers import cron as cron_trigger
-from ...model.triggers.clock_changes import ClockChange, clock_changes, effect
-from ...model.values.reading import instant, zone, zone_name
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import now, print_fields, print_json, relative
-from ..screens.table import Column, print_table
+from ....core.render.entities import instant_text
+from ....model.time.timeline import Gap, Overlap
+from ....model.triggers import Cron
+from ....model.triggers import cron as cron_trigger
+from ....model.triggers.clock_changes import ClockChange, clock_changes, effect
+from ....model.values.reading import instant, zone, zone_name
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.output import now, print_fields, print_json, relative
+from ...screens.table import Column, print_table
 
 CHANGES_SHOWN = 2
 

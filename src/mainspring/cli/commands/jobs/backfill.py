@@ -8,19 +8,19 @@ from typing import Any, get_args
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.render.entities import backfill_json
-from ...core.render.masking import shown_params
-from ...core.views.records import Backfill
-from ...model.backfill import Only, Order
-from ...model.errors import BackfillNotFound, InvalidValue, JobNotFound
-from ...model.values.reading import duration_text
-from ..parameters import SHORTEST, as_options, read_params, short_id, textual_parameters
-from ..root import EXIT_CODES, INTERRUPTED, CommandGroup
-from ..screens.following import followed
-from ..screens.output import compact, moment, note, print_fields, status, without_distance
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.render.entities import backfill_json
+from ....core.render.masking import shown_params
+from ....core.views.records import Backfill
+from ....model.backfill import Only, Order
+from ....model.errors import BackfillNotFound, InvalidValue, JobNotFound
+from ....model.values.reading import duration_text
+from ...parameters import SHORTEST, as_options, read_params, short_id, textual_parameters
+from ...root import EXIT_CODES, INTERRUPTED, CommandGroup
+from ...screens.following import followed
+from ...screens.output import compact, moment, note, print_fields, status, without_distance
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options, operator
 from .windows import begin_option, end_option, joined, typed_options, window_words
 
 LISTED = 20

@@ -10,16 +10,16 @@ from typing import get_args
 import click
 from rich.text import Text
 
-from ...app.mainspring import Mainspring
-from ...core.render.entities import windows_json
-from ...model.backfill import Windows, WindowState, WindowStatus
-from ...model.errors import InvalidValue
-from ...model.values.reading import zone
-from ...model.windows import Window
-from ..parameters import short_id
-from ..screens.output import moment, note, status, without_distance
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options
+from ....app.mainspring import Mainspring
+from ....core.render.entities import windows_json
+from ....model.backfill import Windows, WindowState, WindowStatus
+from ....model.errors import InvalidValue
+from ....model.values.reading import zone
+from ....model.windows import Window
+from ...parameters import short_id
+from ...screens.output import moment, note, status, without_distance
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options
 
 _COLOURS = {"done": "completed", "missing": "skipped"}
 """Window states are shown in the colour of these states of executions."""

@@ -11,19 +11,19 @@ from typing import Any
 import click
 import msgspec
 
-from ...admin import schema
-from ...app.mainspring import Mainspring
-from ...core.deploys.records import Conflict
-from ...core.queries.changes import DEFAULT_SINCE, RecordedChange
-from ...core.render.entities import change_json
-from ...core.render.masking import masked
-from ...model.values.reading import instant
-from ..parameters import past_time, short_id
-from ..root import REFUSED
-from ..screens.jobs import conflict_text
-from ..screens.output import compact, moment, without_distance
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options
+from ....admin import schema
+from ....app.mainspring import Mainspring
+from ....core.deploys.records import Conflict
+from ....core.queries.changes import DEFAULT_SINCE, RecordedChange
+from ....core.render.entities import change_json
+from ....core.render.masking import masked
+from ....model.values.reading import instant
+from ...parameters import past_time, short_id
+from ...root import REFUSED
+from ...screens.jobs import conflict_text
+from ...screens.output import compact, moment, without_distance
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.loops import Outage
-from ...core.monitoring.missed_runs import REASONS, MissedRuns
-from ...core.monitoring.watchdog import LateJob
-from ...core.render.entities import instant_text, missed_json
-from ...model.errors import StoreError
-from ...model.values.reading import duration
-from ...observe.logs.setup import already_configured, configure_logging
-from ..root import REFUSED
-from ..screens.output import moment
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options
+from ....app.mainspring import Mainspring
+from ....core.loops import Outage
+from ....core.monitoring.missed_runs import REASONS, MissedRuns
+from ....core.monitoring.watchdog import LateJob
+from ....core.render.entities import instant_text, missed_json
+from ....model.errors import StoreError
+from ....model.values.reading import duration
+from ....observe.logs.setup import already_configured, configure_logging
+from ...root import REFUSED
+from ...screens.output import moment
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options
 
 _log = logging.getLogger("mainspring.watch")
 

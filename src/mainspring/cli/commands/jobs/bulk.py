@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.render.entities import bulk_action_json, bulk_item_json
-from ...core.views.records import BulkAction
-from ...model.bulk import BulkItemRow
-from ...model.errors import BulkNotFound, InvalidValue
-from ..bulk_actions import exit_code, filter_words, followed, leaving, print_items, progress_words, show_bulk
-from ..parameters import short_id
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import moment, note, status, without_distance
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.render.entities import bulk_action_json, bulk_item_json
+from ....core.views.records import BulkAction
+from ....model.bulk import BulkItemRow
+from ....model.errors import BulkNotFound, InvalidValue
+from ...bulk_actions import exit_code, filter_words, followed, leaving, print_items, progress_words, show_bulk
+from ...parameters import short_id
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.output import moment, note, status, without_distance
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options, operator
 
 SHORTEST = 8
 ID = click.argument("bulk_id", metavar="ID")

@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from ...app.mainspring import Mainspring
-from ...core.jobs.calendars import CalendarView
-from ...core.render.entities import calendar_json
-from ...model.calendars.calendar import Calendar, calendar
-from ..root import EXIT_CODES, CommandGroup
-from ..screens.output import moment, note, print_fields, print_lines
-from ..screens.table import Column, print_table
-from ..session import ClientSession, client_options, operator
+from ....app.mainspring import Mainspring
+from ....core.jobs.calendars import CalendarView
+from ....core.render.entities import calendar_json
+from ....model.calendars.calendar import Calendar, calendar
+from ...root import EXIT_CODES, CommandGroup
+from ...screens.output import moment, note, print_fields, print_lines
+from ...screens.table import Column, print_table
+from ...session import ClientSession, client_options, operator
 
 SHOWN = 50
 

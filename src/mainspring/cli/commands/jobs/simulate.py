@@ -10,22 +10,22 @@ from datetime import UTC, datetime, timedelta
 import click
 import msgspec
 
-from ...admin.schema import status
-from ...app.mainspring import Mainspring
-from ...core.forecast.forecast import forecast
-from ...core.jobs.calendars import CalendarView
-from ...core.views.job import job_of
-from ...model.calendars.calendar import Calendar
-from ...model.calendars.hours import hours_of
-from ...model.errors import InvalidValue, JobNotFound
-from ...model.job import Job, JobSpec
-from ...model.time.instants import to_micros
-from ...model.values.database_url import parse_url
-from ...model.values.reading import duration, instant, zone, zone_name
-from ..load import load_app
-from ..root import EXIT_CODES
-from ..screens.output import note
-from ..screens.simulate import show, write_json
+from ....admin.schema import status
+from ....app.mainspring import Mainspring
+from ....core.forecast.forecast import forecast
+from ....core.jobs.calendars import CalendarView
+from ....core.views.job import job_of
+from ....model.calendars.calendar import Calendar
+from ....model.calendars.hours import hours_of
+from ....model.errors import InvalidValue, JobNotFound
+from ....model.job import Job, JobSpec
+from ....model.time.instants import to_micros
+from ....model.values.database_url import parse_url
+from ....model.values.reading import duration, instant, zone, zone_name
+from ...load import load_app
+from ...root import EXIT_CODES
+from ...screens.output import note
+from ...screens.simulate import show, write_json
 
 LONGEST = timedelta(days=3_660)
 SHOWN = 100

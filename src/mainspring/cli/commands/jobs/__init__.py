@@ -1,0 +1,1 @@
+"""Jobs, their schedules, and what they run."""

@@ -1,0 +1,1 @@
+"""The running processes: what waits where, what is wrong, what changed, who did it."""
