@@ -6,9 +6,9 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -24,6 +24,8 @@ from ..model.errors import (
 from ..version import VERSION
 
 REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+Command = TypeVar("Command", bound=click.Command)
 
 COMMANDS = {
     "run": "run:run",
@@ -60,6 +62,19 @@ LONGEST_HELP = 200
 INPUT_ERRORS = (InvalidValue, NotFound, ConfigurationError, DuplicateRegistration, StoreError)
 
 
+def example(*commands: str) -> Callable[[Command], Command]:
+    """Adds examples to the end of the command's help, without the word `mainspring`. A test parses each of them."""
+
+    def add(command: Command) -> Command:
+        lines = "\n".join(f"  mainspring {each}" for each in commands)
+        title = "Example" if len(commands) == 1 else "Examples"
+        others = f"\n\n{command.epilog}" if command.epilog else ""
+        command.epilog = f"\b\n{title}:\n{lines}{others}"
+        return command
+
+    return add
+
+
 class CommandGroup(click.Group):
     """A group that suggests the nearest command for one it does not know."""
 
@@ -94,6 +109,7 @@ class Root(CommandGroup):
         return command
 
 
+@example("jobs list --sort next_run_at", "problems", "run shop.jobs:app --roles scheduler,worker,api")
 @click.group(cls=Root, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, message="mainspring %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

@@ -14,7 +14,7 @@ import msgspec
 from ...admin import schema
 from ...admin.copy import Compared, Moved, Progress, verify
 from ...admin.copy import copy as copy_all
-from ..root import EXIT_CODES, INTERRUPTED, REFUSED, CommandGroup
+from ..root import EXIT_CODES, INTERRUPTED, REFUSED, CommandGroup, example
 from ..screens.output import console, note, print_fields, print_json
 from ..session import ClientSession, client_options, source_options
 
@@ -26,11 +26,13 @@ _OUTPUT = click.option(
 )
 
 
+@example("db status", "db migrate")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def db() -> None:
     """The database: its schema, and how to bring it up to date."""
 
 
+@example("db status")
 @db.command()
 @client_options
 def status(session: ClientSession) -> None:
@@ -38,6 +40,7 @@ def status(session: ClientSession) -> None:
     _show(session, asyncio.run(schema.status(session.database_url())))
 
 
+@example("db migrate", "db migrate --contract")
 @db.command()
 @client_options
 @_CONTRACT
@@ -46,6 +49,7 @@ def migrate(session: ClientSession, contract: bool) -> None:
     _show(session, asyncio.run(schema.migrate(session.database_url(), contract=contract)))
 
 
+@example("db sql --after 3")
 @db.command()
 @source_options
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Leave out the steps up to this one.")
@@ -55,6 +59,7 @@ def sql(session: ClientSession, after: int, contract: bool) -> None:
     click.echo(schema.script(session.database_url(), after, contract=contract), nl=False)
 
 
+@example("db copy sqlite:///jobs.db postgresql://host/jobs")
 @db.command()
 @click.argument("source")
 @click.argument("target")

@@ -12,7 +12,7 @@ import click
 from ...core.commands.hooks import HookView, HookWithSecret
 from ...core.render.hooks import hook_json, hook_with_secret_json
 from ...model.values.webhook_signatures import Style
-from ..root import EXIT_CODES, CommandGroup
+from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import moment, note, print_fields
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
@@ -22,11 +22,13 @@ _SECRET = click.option(
 )
 
 
+@example("hooks list", "hooks set github --job deploy --style github")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def hooks() -> None:
     """Incoming hooks: signed requests to /hooks/NAME that trigger a job."""
 
 
+@example("hooks list")
 @hooks.command("list")
 @client_options
 def list_hooks(session: ClientSession) -> None:
@@ -35,6 +37,7 @@ def list_hooks(session: ClientSession) -> None:
     session.show([hook_json(view) for view in found], lambda: _print_list(found))
 
 
+@example("hooks show github")
 @hooks.command("show")
 @click.argument("name")
 @client_options
@@ -44,6 +47,7 @@ def show_hook(session: ClientSession, name: str) -> None:
     session.show(hook_json(view), lambda: _print_one(view))
 
 
+@example("hooks set github --job deploy --style github")
 @hooks.command("set")
 @click.argument("name")
 @click.option("--job", required=True, help="The job to trigger; its handler takes the parameter payload.")
@@ -62,6 +66,7 @@ def set_hook(session: ClientSession, name: str, job: str, style: Any, disabled: 
     _show_made(session, made, f"hook {name!r} set: signed requests to {made.hook.path} trigger {job}{unchecked}")
 
 
+@example("hooks rotate github --overlap 48h")
 @hooks.command("rotate")
 @click.argument("name")
 @click.option("--overlap", default="24h", show_default=True, help="How long earlier secrets stay valid.")
@@ -74,6 +79,7 @@ def rotate_hook(session: ClientSession, name: str, overlap: str, secret_file: st
     _show_made(session, made, f"hook {name!r} has a new secret; earlier ones stay valid for {overlap}")
 
 
+@example("hooks remove github")
 @hooks.command("remove")
 @click.argument("name")
 @client_options

@@ -15,7 +15,7 @@ from ...admin.cron_rows import import_rows, rows_of_csv, rows_of_json, rows_of_q
 from ...app.mainspring import Mainspring
 from ...core.commands.imports import ImportRow, Planned, UndoneJob
 from ...core.rules.crontab import CrontabLine, read_crontab
-from ..root import EXIT_CODES, REFUSED, CommandGroup
+from ..root import EXIT_CODES, REFUSED, CommandGroup, example
 from ..screens.output import note
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
@@ -23,6 +23,7 @@ from ..session import ClientSession, client_options, operator
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+@example("import crontab crontab.txt --handler shell --dry-run")
 @click.group("import", cls=CommandGroup, epilog=EXIT_CODES)
 def import_() -> None:
     """Import jobs from other schedulers, and take imports back."""
@@ -42,6 +43,7 @@ def import_options(command: Command) -> Command:
     return client_options(command)
 
 
+@example("import crontab crontab.txt --handler shell --dry-run", "import crontab --undo")
 @import_.command("crontab")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(
@@ -77,6 +79,7 @@ def import_crontab(
     return _import(session, rows, f"crontab {file}", given["dry_run"])
 
 
+@example("import cron-rows rows.csv --format csv --handler shell --dry-run")
 @import_.command("cron-rows")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--format", "form", type=click.Choice(["csv", "json"]), help="Of the file  [default: by its name]")

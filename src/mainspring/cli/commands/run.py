@@ -21,7 +21,7 @@ from ...model.events import Running
 from ...model.values.reading import duration
 from ...observe.logs.setup import already_configured, configure_logging
 from ..load import load_app
-from ..root import EXIT_CODES
+from ..root import EXIT_CODES, example
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -56,6 +56,9 @@ def shared_options(command: Command) -> Command:
     return command
 
 
+@example(
+    "run shop.jobs:app", "run shop.jobs:app --roles scheduler,worker,api --port 8700", "run shop.jobs:app --processes 4"
+)
 @click.command(epilog=EXIT_CODES)
 @click.option("--roles", metavar="A,B", help="What this process does: scheduler, worker, api.")
 @click.option("--host", metavar="ADDRESS", help="Where the API listens  [default: 127.0.0.1]")
@@ -69,6 +72,7 @@ def run(target: str, **options: Any) -> int:
     return _run("run", target, options)
 
 
+@example("worker shop.jobs:app --queues mail,default", "worker shop.jobs:app --exclude send-mail --concurrency 20")
 @click.command(epilog=EXIT_CODES)
 @shared_options
 def worker(target: str, **options: Any) -> int:

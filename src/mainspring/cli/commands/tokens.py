@@ -10,17 +10,19 @@ from ...app.mainspring import Mainspring
 from ...core.access.api_tokens import NewToken, TokenView, token_json
 from ...core.render.entities import instant_text
 from ...model.values.access import Role
-from ..root import EXIT_CODES, CommandGroup
+from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import moment, note, without_distance
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
 
 
+@example("token create deploy --role operator --expires 90d", "token list")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def token() -> None:
     """API tokens, with which programs use the HTTP interface."""
 
 
+@example("token create deploy --role operator --expires 90d")
 @token.command("create")
 @click.argument("name")
 @click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What it may do.")
@@ -42,6 +44,7 @@ def create_token(session: ClientSession, name: str, role: str, expires: str | No
         note("servers accept API tokens once api_tokens is set: MAINSPRING_API_TOKENS=true")
 
 
+@example("token list")
 @token.command("list")
 @client_options
 def list_tokens(session: ClientSession) -> None:
@@ -50,6 +53,7 @@ def list_tokens(session: ClientSession) -> None:
     session.show([token_json(item) for item in found], lambda: _print_tokens(found))
 
 
+@example("token revoke deploy")
 @token.command("revoke")
 @click.argument("token_id", metavar="ID")
 @client_options

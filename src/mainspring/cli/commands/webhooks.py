@@ -21,7 +21,7 @@ from ...model.values.reading import duration
 from ...model.values.webhook_signatures import Scheme
 from ..many import run_bulk
 from ..parameters import short_id
-from ..root import EXIT_CODES, CommandGroup
+from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import first_line, moment, note, print_fields, status, took, without_distance
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
@@ -46,11 +46,13 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--description", metavar="TEXT", help="For people.")(events(command))
 
 
+@example("webhooks list", "webhooks test chat --wait 10s")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def webhooks() -> None:
     """Outgoing webhooks: endpoints that are sent what happens to jobs."""
 
 
+@example("webhooks list")
 @webhooks.command("list")
 @client_options
 def list_webhooks(session: ClientSession) -> None:
@@ -59,6 +61,7 @@ def list_webhooks(session: ClientSession) -> None:
     session.show([webhook_json(view) for view in found], lambda: _print_list(found))
 
 
+@example("webhooks show chat")
 @webhooks.command("show")
 @_ID
 @client_options
@@ -68,6 +71,10 @@ def show_webhook(session: ClientSession, id: str) -> None:
     session.show(webhook_json(view), lambda: _print_one(view))
 
 
+@example(
+    "webhooks create https://example.com/hook --event execution.failed",
+    "webhooks create - --id chat --format slack < url.txt",
+)
 @webhooks.command("create", epilog=f"Events: {', '.join(EVENTS)}.")
 @click.argument("url")
 @click.option("--id", metavar="ID", help="A name of your own for it  [default: generated]")
@@ -109,6 +116,7 @@ def create_webhook(
     _show_new(session, made, f"webhook {made.webhook.id} created for {made.webhook.url}")
 
 
+@example("webhooks edit chat --event job.paused --all jobs")
 @webhooks.command("edit")
 @_ID
 @click.option("--url", metavar="URL", help="Where to send from now on; - reads it from the input.")
@@ -150,6 +158,7 @@ async def _warn_of_unknown_jobs(app: Mainspring, names: Sequence[str]) -> None:
             note(f"nothing is sent for {name!r} until there is such a job: {error}")
 
 
+@example("webhooks enable chat")
 @webhooks.command("enable")
 @_ID
 @client_options
@@ -159,6 +168,7 @@ def enable_webhook(session: ClientSession, id: str) -> None:
     session.show(webhook_json(view), lambda: click.echo(f"webhook {id} enabled"))
 
 
+@example('webhooks disable chat --note "it moves"')
 @webhooks.command("disable")
 @_ID
 @click.option("--note", help="Why.")
@@ -169,6 +179,7 @@ def disable_webhook(session: ClientSession, id: str, note: str | None) -> None:
     session.show(webhook_json(view), lambda: click.echo(f"webhook {id} disabled"))
 
 
+@example("webhooks rotate chat --overlap 48h")
 @webhooks.command("rotate")
 @_ID
 @click.option("--overlap", default="24h", show_default=True, help="How long the old secret signs beside the new one.")
@@ -181,6 +192,7 @@ def rotate_webhook(session: ClientSession, id: str, overlap: str, secret_file: s
     _show_new(session, made, f"webhook {id} has a new secret; the old one signs too for {overlap}")
 
 
+@example("webhooks test chat --wait 10s")
 @webhooks.command("test")
 @_ID
 @click.option("--wait", metavar="DURATION", default="30s", show_default=True, help="How long to wait for the answer.")
@@ -201,6 +213,7 @@ def send_test(session: ClientSession, id: str, wait: str) -> int:
     return 0 if delivery.state is State.COMPLETED else 1
 
 
+@example("webhooks deliveries chat --status failed --limit 50")
 @webhooks.command("deliveries")
 @_ID
 @click.option("--status", "states", multiple=True, type=click.Choice([state.value for state in State]))
@@ -212,6 +225,7 @@ def list_deliveries(session: ClientSession, id: str, states: Sequence[str], limi
     session.show([execution_json(each) for each in found], lambda: _print_deliveries(found))
 
 
+@example("webhooks replay chat --since 2026-03-01T00:00Z --limit 100")
 @webhooks.command("replay")
 @_ID
 @click.option("--since", metavar="TIME", help="Only deliveries created at this time or later.")
@@ -229,6 +243,7 @@ def replay(session: ClientSession, id: str, since: str | None, until: str | None
     return run_bulk(session, "replay", work, "DELIVERY")
 
 
+@example("webhooks remove chat")
 @webhooks.command("remove")
 @_ID
 @client_options

@@ -16,7 +16,7 @@ from ....model.backfill import Only, Order
 from ....model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ....model.values.reading import duration_text
 from ...parameters import SHORTEST, as_options, read_params, short_id, textual_parameters
-from ...root import EXIT_CODES, INTERRUPTED, CommandGroup
+from ...root import EXIT_CODES, INTERRUPTED, CommandGroup, example
 from ...screens.following import followed
 from ...screens.output import compact, moment, note, print_fields, status, without_distance
 from ...screens.table import Column, print_table
@@ -27,6 +27,7 @@ LISTED = 20
 ID = click.argument("backfill_id", metavar="ID")
 
 
+@example("backfill start revenue --from 2026-03-01 --dry-run", "backfill list --job revenue")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def backfill() -> None:
     """Run the windows of a range that are not done.
@@ -35,6 +36,7 @@ def backfill() -> None:
     """
 
 
+@example("backfill start revenue --only failed --concurrency 4 --wait")
 @backfill.command("start")
 @click.argument("job")
 @begin_option
@@ -88,6 +90,7 @@ def start(
     return 0 if found.state == "completed" else 1
 
 
+@example("backfill list --job revenue --limit 5")
 @backfill.command("list")
 @click.option("--job", help="Only backfills of this job.")
 @click.option(
@@ -100,6 +103,7 @@ def list_backfills(session: ClientSession, job: str | None, limit: int) -> None:
     session.show([backfill_json(each) for each in found], lambda: _print_all(found))
 
 
+@example("backfill show 0123456789ab")
 @backfill.command("show")
 @ID
 @client_options
@@ -108,6 +112,7 @@ def show(session: ClientSession, backfill_id: str) -> None:
     _steered(session, backfill_id, None)
 
 
+@example("backfill wait 0123456789ab")
 @backfill.command("wait")
 @ID
 @client_options
@@ -125,6 +130,7 @@ def wait(session: ClientSession, backfill_id: str) -> int:
     return 0 if found.state == "completed" else 1
 
 
+@example("backfill pause 0123456789ab")
 @backfill.command("pause")
 @ID
 @client_options
@@ -133,6 +139,7 @@ def pause(session: ClientSession, backfill_id: str) -> None:
     _steered(session, backfill_id, "pause")
 
 
+@example("backfill resume 0123456789ab")
 @backfill.command("resume")
 @ID
 @client_options
@@ -141,6 +148,7 @@ def resume(session: ClientSession, backfill_id: str) -> None:
     _steered(session, backfill_id, "resume")
 
 
+@example("backfill cancel 0123456789ab")
 @backfill.command("cancel")
 @ID
 @client_options

@@ -13,7 +13,7 @@ from ....model.bulk import BulkItemRow
 from ....model.errors import BulkNotFound, InvalidValue
 from ...bulk_actions import exit_code, filter_words, followed, leaving, print_items, progress_words, show_bulk
 from ...parameters import short_id
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, note, status, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
@@ -22,6 +22,7 @@ SHORTEST = 8
 ID = click.argument("bulk_id", metavar="ID")
 
 
+@example("bulk list --limit 5", "bulk show 0123456789ab")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def bulk() -> None:
     """Bulk actions: how far they are, and what became of each item.
@@ -32,6 +33,7 @@ def bulk() -> None:
     """
 
 
+@example("bulk list --limit 5")
 @bulk.command("list")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The most ended ones to list."
@@ -43,6 +45,7 @@ def list_bulks(session: ClientSession, limit: int) -> None:
     session.show([bulk_action_json(each) for each in found], lambda: _print_all(found))
 
 
+@example("bulk show 0123456789ab")
 @bulk.command("show")
 @ID
 @client_options
@@ -51,6 +54,7 @@ def show(session: ClientSession, bulk_id: str) -> None:
     show_bulk(session, session.call(lambda app: _find(app, bulk_id)))
 
 
+@example("bulk items 0123456789ab --status refused")
 @bulk.command("items")
 @ID
 @click.option("--status", type=click.Choice(("done", "refused", "skipped", "planned")), help="Only these.")
@@ -78,6 +82,7 @@ def items(session: ClientSession, bulk_id: str, status: str | None, limit: int, 
         note(f"there are more; go on with --after {next}")
 
 
+@example("bulk wait 0123456789ab")
 @bulk.command("wait")
 @ID
 @client_options
@@ -95,6 +100,7 @@ def wait(session: ClientSession, bulk_id: str) -> int:
     return exit_code(found)
 
 
+@example('bulk abort 0123456789ab --note "enough"')
 @bulk.command("abort")
 @ID
 @click.option("--note", "reason", help="Why; stored with the bulk action.")

@@ -13,7 +13,7 @@ from ....app.mainspring import Mainspring
 from ....core.jobs.calendars import CalendarView
 from ....core.render.entities import calendar_json
 from ....model.calendars.calendar import Calendar, calendar
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, note, print_fields, print_lines
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
@@ -21,11 +21,13 @@ from ...session import ClientSession, client_options, operator
 SHOWN = 50
 
 
+@example("calendars list", "calendars set holidays --file holidays.ics")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def calendars() -> None:
     """Named calendars: the days and times at which jobs run, or do not run."""
 
 
+@example("calendars list")
 @calendars.command("list")
 @client_options
 def list_calendars(session: ClientSession) -> None:
@@ -34,6 +36,7 @@ def list_calendars(session: ClientSession) -> None:
     session.show([calendar_json(view) for view in found], lambda: _print_list(found))
 
 
+@example("calendars show holidays")
 @calendars.command("show")
 @click.argument("name")
 @client_options
@@ -43,6 +46,7 @@ def show_calendar(session: ClientSession, name: str) -> None:
     session.show({**calendar_json(view), "jobs": jobs}, lambda: _print_one(view, jobs))
 
 
+@example("calendars set holidays --date 2026-12-31 --date 2027-01-02")
 @calendars.command("set")
 @click.argument("name")
 @click.option("--file", "path", metavar="FILE", type=click.Path(dir_okay=False), help="An .ics file, or - for input.")
@@ -72,6 +76,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
     return [text, list(entries)]
 
 
+@example("calendars revert holidays")
 @calendars.command("revert")
 @click.argument("name")
 @client_options
@@ -81,6 +86,7 @@ def revert_calendar(session: ClientSession, name: str) -> None:
     session.show(calendar_json(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
 
 
+@example("calendars remove holidays")
 @calendars.command("remove")
 @click.argument("name")
 @client_options

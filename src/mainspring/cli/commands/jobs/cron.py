@@ -14,18 +14,20 @@ from ....model.triggers import Cron
 from ....model.triggers import cron as cron_trigger
 from ....model.triggers.clock_changes import ClockChange, clock_changes, effect
 from ....model.values.reading import instant, zone, zone_name
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import now, print_fields, print_json, relative
 from ...screens.table import Column, print_table
 
 CHANGES_SHOWN = 2
 
 
+@example('cron explain "30 2 * * *" --tz America/New_York')
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def cron() -> None:
     """Work with cron expressions; needs no database."""
 
 
+@example('cron explain "30 2 * * *" --tz America/New_York --count 3')
 @cron.command("explain")
 @click.argument("expression")
 @click.option("--tz", default="UTC", show_default=True, help="The time zone it is read in.")

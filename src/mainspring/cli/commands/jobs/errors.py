@@ -13,7 +13,7 @@ from ....core.render.entities import bulk_action_json
 from ....core.render.errors import error_group_detail_json, error_group_json
 from ...bulk_actions import run_bulk_action
 from ...parameters import local_time, past_time
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, now, print_fields, print_lines, without_distance
 from ...screens.output import note as hint
 from ...screens.table import Column, print_table
@@ -22,11 +22,13 @@ from ...session import ClientSession, client_options, operator
 BARS = " ▁▂▃▄▅▆▇█"
 
 
+@example("errors list --sort count", "errors retry 5f0c8a3b9d21 --probe 5")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def errors() -> None:
     """Error groups: which errors occur, how often, since when and where."""
 
 
+@example("errors list --sort count --since 1d", "errors list --job charge --muted")
 @errors.command("list")
 @click.option("--job", help="It occurred in this job.")
 @click.option("--tenant", help="It occurred for this tenant.")
@@ -52,6 +54,7 @@ def list_errors(session: ClientSession, **wanted: Any) -> None:
         hint(f"More about one: mainspring errors show {found[0].id}; run its executions again: mainspring errors retry")
 
 
+@example("errors show 5f0c8a3b9d21")
 @errors.command("show")
 @click.argument("group")
 @client_options
@@ -61,6 +64,7 @@ def show_error(session: ClientSession, group: str) -> None:
     session.show(error_group_detail_json(view), lambda: _print_one(view))
 
 
+@example("errors retry 5f0c8a3b9d21 --dry-run", "errors retry 5f0c8a3b9d21 --probe 5 --pace 100/s")
 @errors.command("retry")
 @click.argument("group")
 @click.option(
@@ -83,6 +87,7 @@ def retry_error(
     session.show(bulk_action_json(begun), lambda: click.echo(line))
 
 
+@example('errors mute 5f0c8a3b9d21 --note "bank is down" --until 2027-03-01')
 @errors.command("mute")
 @click.argument("group")
 @click.option("--note", default="", help="Why; shown with the group.")
@@ -100,6 +105,7 @@ def mute_error(session: ClientSession, group: str, note: str, until: datetime | 
     session.show(error_group_detail_json(view), lambda: click.echo(f"{group} is muted until it changes{end}"))
 
 
+@example("errors unmute 5f0c8a3b9d21")
 @errors.command("unmute")
 @click.argument("group")
 @client_options

@@ -24,7 +24,7 @@ from ...bulk_actions import bulk_options, run_bulk_action
 from ...filters import SYSTEM, filter_options, given
 from ...many import chosen_filter, steer_many
 from ...parameters import find_execution, read_params, textual_parameters
-from ...root import EXIT_CODES, INTERRUPTED, CommandGroup
+from ...root import EXIT_CODES, INTERRUPTED, CommandGroup, example
 from ...screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable
 from ...screens.output import console, first_line, moment, note, now, progress_text
 from ...session import ClientSession, client_options, operator
@@ -36,6 +36,7 @@ ID = click.argument("execution_id", metavar="ID")
 IDS = click.argument("execution_ids", metavar="ID...", nargs=-1)
 
 
+@example("executions list --status failed --since 2h", "executions logs 0123456789ab --follow")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def executions() -> None:
     """Executions that ran, run or wait.
@@ -44,6 +45,11 @@ def executions() -> None:
     """
 
 
+@example(
+    "executions list --job crawl --status failed --since 2h",
+    "executions list --search order_id=4711",
+    "executions list --longest",
+)
 @executions.command("list")
 @filter_options(FIELDS)
 @click.option(
@@ -96,6 +102,7 @@ async def _longest(app: Mainspring, limit: int, **wanted: Any) -> Page[Execution
     return Page(found[:limit], searched_until=page.searched_until)
 
 
+@example("executions show 0123456789ab")
 @executions.command("show")
 @ID
 @client_options
@@ -108,6 +115,7 @@ def show(session: ClientSession, execution_id: str) -> None:
     show_execution(session, session.call(work))
 
 
+@example("executions logs 0123456789ab --follow", "executions logs 0123456789ab --tail 10 --level warning")
 @executions.command("logs")
 @ID
 @click.option("-f", "--follow", is_flag=True, help="Go on until the execution has ended, wherever it runs.")
@@ -141,6 +149,7 @@ def logs(session: ClientSession, execution_id: str, follow: bool, tail: int | No
         session.show([log_json(*line) for line in lines], lambda: _print_logs(lines))
 
 
+@example("executions cancel 0123456789ab", "executions cancel --queue slow --status pending --dry-run")
 @executions.command("cancel")
 @IDS
 @filter_options(FIELDS)
@@ -173,6 +182,9 @@ def cancel(
     return 0
 
 
+@example(
+    "executions retry 0123456789ab --set order=4712", "executions retry --job crawl --status failed --probe 5 --yes"
+)
 @executions.command("retry")
 @IDS
 @filter_options(FIELDS)
@@ -240,6 +252,7 @@ def retry(
     return 0 if not wait or again.execution.state is State.COMPLETED else 1
 
 
+@example("executions delete --status failed --until 30d --dry-run")
 @executions.command("delete")
 @IDS
 @filter_options(FIELDS)

@@ -12,6 +12,7 @@ from ....core.monitoring.why import Reason
 from ....core.render.entities import job_json, why_json
 from ....core.views.job import JobView
 from ...parameters import called, read_fields, taken_out
+from ...root import example
 from ...screens.jobs import print_job
 from ...screens.output import note, print_fields, print_lines, status, with_local_times
 from ...session import ClientSession, client_options, operator
@@ -30,6 +31,7 @@ _REMEDIES = {
 """The next command for a reason, by its code."""
 
 
+@example('jobs edit crawl --schedule "*/10 * * * *" --option max_attempts=5', "jobs edit crawl --without timeout")
 @click.command("edit")
 @click.argument("name")
 @click.option("--schedule", metavar="CRON", help="Another schedule: cron, such as '0 3 * * *', or '@every 30m'.")
@@ -67,6 +69,7 @@ def edit_job(session: ClientSession, name: str, without: Sequence[str], **given:
     session.show(job_json(view), lambda: print_job(view))
 
 
+@example("jobs why crawl")
 @click.command("why")
 @click.argument("name")
 @client_options

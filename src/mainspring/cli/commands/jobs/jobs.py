@@ -24,7 +24,7 @@ from ...bulk_actions import bulk_options, run_bulk_action
 from ...filters import SYSTEM, filter_options, given
 from ...many import chosen_filter, steer_many
 from ...parameters import as_options, quoting_hint, read_params, textual_parameters
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.executions import Shown, show_execution, shown
 from ...screens.jobs import print_job, print_jobs
 from ...screens.output import note
@@ -39,11 +39,13 @@ OPTIONS = {"at": "--at", "to": "--to", "resume_at": "--until"}
 AT = "The time of that run, such as 2026-03-01T03:00; without an offset: in the job's zone."
 
 
+@example("jobs list --queue mail", "jobs why crawl", "jobs trigger crawl --param pages=3 --wait")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def jobs() -> None:
     """Show jobs and steer them."""
 
 
+@example("jobs list --status paused", "jobs list --queue mail --sort next_run_at --limit 20")
 @jobs.command("list")
 @filter_options(FIELDS)
 @click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="A - reverses the order.")
@@ -82,6 +84,7 @@ def list_jobs(
         click.echo(f"Also: {each}")
 
 
+@example("jobs show crawl")
 @jobs.command("show")
 @click.argument("name")
 @client_options
@@ -94,6 +97,7 @@ jobs.add_command(why_job)
 jobs.add_command(edit_job)
 
 
+@example("jobs trigger crawl --param pages=3 --wait", "jobs trigger report --window 2026-03-01 2026-03-02T06:00")
 @jobs.command("trigger")
 @click.argument("name")
 @click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
@@ -155,6 +159,7 @@ def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
             note(hint)
 
 
+@example('jobs pause crawl --note "site moves" --for 2h', "jobs pause --queue mail --dry-run")
 @jobs.command("pause")
 @NAMES
 @filter_options(FIELDS)
@@ -201,6 +206,7 @@ def pause_job(
     return 0
 
 
+@example("jobs resume crawl", "jobs resume --queue mail --paused --yes")
 @jobs.command("resume")
 @NAMES
 @filter_options(FIELDS)
@@ -217,6 +223,7 @@ def resume_job(
     return 0
 
 
+@example("jobs skip report --at 2026-12-25T03:00")
 @jobs.command("skip")
 @click.argument("name")
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
@@ -226,6 +233,7 @@ def skip_occurrence(session: ClientSession, name: str, at: str) -> None:
     _show(session, _excepted(session, lambda app: app.skip_occurrence(name, at, by=operator())))
 
 
+@example("jobs move report --at 2026-12-24T03:00 --to 2026-12-24T09:00")
 @jobs.command("move")
 @click.argument("name")
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
@@ -236,6 +244,7 @@ def move_occurrence(session: ClientSession, name: str, at: str, to: str) -> None
     _show(session, _excepted(session, lambda app: app.move_occurrence(name, at, to, by=operator())))
 
 
+@example("jobs restore report --at 2026-12-25T03:00")
 @jobs.command("restore")
 @click.argument("name")
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
@@ -255,6 +264,7 @@ def _excepted(session: ClientSession, work: Callable[[Mainspring], Awaitable[Job
         raise InvalidValue(OPTIONS[error.field], error.value, error.allowed, error.remedy) from None
 
 
+@example("jobs cancel crawl")
 @jobs.command("cancel")
 @NAMES
 @filter_options(FIELDS)
@@ -277,6 +287,7 @@ def cancel_job(
     return 0
 
 
+@example("jobs reactivate crawl")
 @jobs.command("reactivate")
 @click.argument("name")
 @client_options
@@ -285,6 +296,7 @@ def reactivate_job(session: ClientSession, name: str) -> None:
     _show(session, session.call(lambda app: app.reactivate(name, by=operator())))
 
 
+@example("jobs revert crawl")
 @jobs.command("revert")
 @click.argument("name")
 @client_options
@@ -293,6 +305,7 @@ def revert_job(session: ClientSession, name: str) -> None:
     _show(session, session.call(lambda app: app.revert_job(name, by=operator())))
 
 
+@example("jobs retry crawl", "jobs retry crawl report")
 @jobs.command("retry")
 @NAMES
 @filter_options(FIELDS)
@@ -320,6 +333,7 @@ def retry_job(
     return 0
 
 
+@example("jobs remove crawl --force", "jobs remove crawl --purge --yes")
 @jobs.command("remove")
 @NAMES
 @filter_options(FIELDS)

@@ -23,7 +23,7 @@ from ....model.time.instants import to_micros
 from ....model.values.database_url import parse_url
 from ....model.values.reading import duration, instant, zone, zone_name
 from ...load import load_app
-from ...root import EXIT_CODES
+from ...root import EXIT_CODES, example
 from ...screens.output import note
 from ...screens.simulate import show, write_json
 
@@ -32,6 +32,7 @@ SHOWN = 100
 READ_TIMEOUT = 5.0
 
 
+@example("simulate shop.jobs:app --from 2026-03-01 --to 2026-04-01", "simulate shop.jobs:app --hourly --limit 0")
 @click.command(epilog=EXIT_CODES)
 @click.argument("target", metavar="MODULE:APP")
 @click.option("--from", "begin", metavar="INSTANT", help="Where it begins, such as 2026-03-01  [default: now]")

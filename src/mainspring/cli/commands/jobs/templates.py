@@ -12,18 +12,20 @@ from ....core.commands.templates import Template
 from ....core.render.entities import job_json, template_json
 from ....core.views.job import JobView
 from ...parameters import called, read_fields, taken_out
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.jobs import print_job
 from ...screens.output import compact, moment, print_fields
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
 
 
+@example("templates list", "templates apply nightly-crawl crawl-news --param url=/news")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def templates() -> None:
     """Named sets of a handler, parameters, schedule and policies, from which jobs are created."""
 
 
+@example("templates list")
 @templates.command("list")
 @client_options
 def list_templates(session: ClientSession) -> None:
@@ -32,6 +34,7 @@ def list_templates(session: ClientSession) -> None:
     session.show([template_json(each) for each in found], lambda: _print_list(found))
 
 
+@example("templates show nightly-crawl")
 @templates.command("show")
 @click.argument("name")
 @client_options
@@ -40,6 +43,7 @@ def show_template(session: ClientSession, name: str) -> None:
     _show(session, session.call(lambda app: app.templates.get(name)))
 
 
+@example('templates create nightly --handler crawl --schedule "0 3 * * *"')
 @templates.command("create")
 @click.argument("name")
 @click.option("--handler", required=True, help="The code that jobs created from it run.")
@@ -67,6 +71,7 @@ def create_template(session: ClientSession, name: str, handler: str, **given: An
     _show(session, called(session, work))
 
 
+@example('templates update nightly-crawl --schedule "0 4 * * *"')
 @templates.command("update")
 @click.argument("name")
 @click.option("--handler", help="Other code; the parameters must fit it.")
@@ -91,6 +96,7 @@ def update_template(
     _show(session, called(session, work))
 
 
+@example("templates delete nightly-crawl")
 @templates.command("delete")
 @click.argument("name")
 @client_options
@@ -100,6 +106,7 @@ def delete_template(session: ClientSession, name: str) -> None:
     session.show({"removed": name}, lambda: click.echo(f"template {name!r} removed; jobs created from it stay"))
 
 
+@example("templates apply nightly-crawl crawl-news --param url=/news")
 @templates.command("apply")
 @click.argument("template")
 @click.argument("name", required=False)

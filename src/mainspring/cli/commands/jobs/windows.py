@@ -17,6 +17,7 @@ from ....model.errors import InvalidValue
 from ....model.values.reading import zone
 from ....model.windows import Window
 from ...parameters import short_id
+from ...root import example
 from ...screens.output import moment, note, status, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
@@ -33,6 +34,7 @@ begin_option = click.option(
 end_option = click.option("--to", "end", metavar="INSTANT", help="Windows that end then or before  [default: now]")
 
 
+@example("windows revenue --from 2026-03-01 --to 2026-04-01", "windows revenue --state missing --state failed")
 @click.command()
 @click.argument("job")
 @begin_option

@@ -19,7 +19,7 @@ from ....core.render.entities import change_json
 from ....core.render.masking import masked
 from ....model.values.reading import instant
 from ...parameters import past_time, short_id
-from ...root import REFUSED
+from ...root import REFUSED, example
 from ...screens.jobs import conflict_text
 from ...screens.output import compact, moment, without_distance
 from ...screens.table import Column, print_table
@@ -28,6 +28,7 @@ from ...session import ClientSession, client_options
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
+@example("changes --since 2h", "changes --since 2d --until 1d --job report")
 @click.command()
 @click.option(
     "--since",
@@ -47,6 +48,7 @@ def changes(session: ClientSession, since: str, until: str | None, job: str | No
     session.show([change_json(each) for each in found], lambda: _print_changes(found, since))
 
 
+@example("doctor --app shop.jobs:app")
 @click.command()
 @client_options
 def doctor(session: ClientSession) -> None:

@@ -11,13 +11,14 @@ from ....core.locks import LockNotFound
 from ....core.render.entities import lock_json, worker_json
 from ....core.views.records import LockPage, WorkerView, worker_view
 from ...parameters import short_id
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, without_distance
 from ...screens.output import note as hint
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
 
 
+@example("workers list", "workers drain 0198f0aa")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES, invoke_without_command=True)
 @client_options
 @click.pass_context
@@ -27,6 +28,7 @@ def workers(context: click.Context, session: ClientSession) -> None:
         _list_workers(session)
 
 
+@example("workers list --silent")
 @workers.command("list")
 @click.option(
     "--silent", is_flag=True, help="Those of the last hour that sent no heartbeat within their lease, instead."
@@ -37,6 +39,7 @@ def list_workers(session: ClientSession, silent: bool) -> None:
     _list_workers(session, silent)
 
 
+@example('workers drain 0198f0aa --note "kernel update"')
 @workers.command("drain")
 @click.argument("id")
 @click.option("--note", help="Why, for those who find it draining.")
@@ -47,6 +50,7 @@ def drain_worker(session: ClientSession, id: str, note: str | None) -> None:
     session.show({"id": drained, "draining": True}, lambda: click.echo(f"worker {drained} takes no more work"))
 
 
+@example("workers undrain 0198f0aa")
 @workers.command("undrain")
 @click.argument("id")
 @client_options
@@ -68,11 +72,13 @@ def _list_workers(session: ClientSession, only_silent: bool = False) -> None:
         hint(f"{len(silent)} fell silent within the last hour: mainspring workers list --silent")
 
 
+@example("locks list", "locks release import")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def locks() -> None:
     """What keeps work from running: named locks and the keys of executions, who holds them, since when, until when."""
 
 
+@example("locks list --limit 20")
 @locks.command("list")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
 @click.option("--cursor", help="Go on from here: the cursor that the page before ended with.")
@@ -83,6 +89,7 @@ def list_locks(session: ClientSession, limit: int, cursor: str | None) -> None:
     session.show([lock_json(lock) for lock in found.items], lambda: _print_locks(found))
 
 
+@example("locks release import")
 @locks.command("release")
 @click.argument("name")
 @client_options

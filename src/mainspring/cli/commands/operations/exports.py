@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ....app.mainspring import Mainspring
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import note
 from ...session import ClientSession, source_options
 
@@ -49,11 +49,13 @@ def export(text: str, to: Path | None) -> None:
         raise click.BadParameter(f"{str(to)!r} cannot be written: {error.strerror}", param_hint="--to") from None
 
 
+@example("alerts export --to mainspring-rules.yml")
 @click.group(cls=CommandGroup, epilog=f"{EXIT_CODES[:-1]}; 3 some jobs have no rules.")
 def alerts() -> None:
     """Alert rules for Prometheus."""
 
 
+@example("alerts export --to mainspring-rules.yml --slack 30s")
 @alerts.command("export")
 @export_options(("yaml", "json"))
 @click.option(
@@ -88,11 +90,13 @@ def export_rules(session: ClientSession, to: Path | None, output: str, slack: st
     return LEFT_OUT
 
 
+@example("grafana export --to mainspring-dashboard.json")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def grafana() -> None:
     """A dashboard for Grafana."""
 
 
+@example("grafana export --to mainspring-dashboard.json")
 @grafana.command("export")
 @export_options(("json",))
 @source_options

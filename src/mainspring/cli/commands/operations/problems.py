@@ -7,6 +7,7 @@ from rich.text import Text
 
 from ....core.render.problems import problems_json
 from ....core.rules.problems import Fix, Problem, ProblemList
+from ...root import example
 from ...screens.output import now, rough
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
@@ -32,6 +33,7 @@ COMMANDS: dict[Fix, str] = {
 """The command that mends a problem, after `mainspring`."""
 
 
+@example("problems", "problems -o json")
 @click.command()
 @client_options
 def problems(session: ClientSession) -> None:

@@ -14,7 +14,7 @@ from ....core.views.queues import HandlerView, PauseView, QueueView, ScaleView
 from ....model.errors import nearest
 from ....model.values.reading import duration, duration_text
 from ...parameters import local_time
-from ...root import EXIT_CODES, CommandGroup
+from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, print_fields
 from ...screens.output import note as hint
 from ...screens.table import Column, print_table
@@ -51,11 +51,13 @@ def _length(context: click.Context, option: click.Parameter, value: str | None) 
     return None if value is None else duration("--for", value)
 
 
+@example("queues list --sort oldest", "queues limit mail --concurrency 5")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def queues() -> None:
     """Queues: what waits and runs in each, how fast, and who serves it. Pause one, or set its ceilings."""
 
 
+@example("queues list --sort oldest")
 @queues.command("list")
 @click.option(
     "--sort",
@@ -78,6 +80,7 @@ def list_queues(session: ClientSession, sort: str) -> None:
     session.show([queue_json(view) for view in found], lambda: _print_queues(found, scale))
 
 
+@example("queues show mail")
 @queues.command("show")
 @click.argument("name")
 @client_options
@@ -87,6 +90,7 @@ def show_queue(session: ClientSession, name: str) -> None:
     session.show({**queue_json(view), "scale": scale_json(scale)}, lambda: _print_queue(view, scale))
 
 
+@example('queues pause mail --note "mail server down" --for 2h')
 @queues.command("pause")
 @click.argument("name")
 @pause_options
@@ -98,6 +102,7 @@ def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
     _hint_at_queue(view, known)
 
 
+@example("queues resume mail")
 @queues.command("resume")
 @click.argument("name")
 @client_options
@@ -107,6 +112,7 @@ def resume_queue(session: ClientSession, name: str) -> None:
     session.show(queue_json(view), lambda: click.echo(f"queue {name!r} resumed: {view.ready} are ready"))
 
 
+@example("queues limit mail --concurrency 5 --rate 100/m", "queues limit mail --off")
 @queues.command("limit")
 @click.argument("name")
 @click.option("--concurrency", type=click.IntRange(1), help="At most this many run at once.")
@@ -125,11 +131,13 @@ def limit_queue(session: ClientSession, name: str, concurrency: int | None, rate
         _hint_at_queue(view, known)
 
 
+@example("handlers list", "handlers pause send_invoice --for 2h")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def handlers() -> None:
     """Handlers of all running workers. Pause a misbehaving one for all of them at once."""
 
 
+@example("handlers list")
 @handlers.command("list")
 @client_options
 def list_handlers(session: ClientSession) -> None:
@@ -138,6 +146,7 @@ def list_handlers(session: ClientSession) -> None:
     session.show([paused_handler_json(view) for view in found], lambda: _print_handlers(found))
 
 
+@example('handlers pause send_invoice --note "wrong totals" --for 2h')
 @handlers.command("pause")
 @click.argument("name")
 @pause_options
@@ -158,6 +167,7 @@ def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
         hint(f"no running worker has a handler {name!r}; {remedy}")
 
 
+@example("handlers resume send_invoice")
 @handlers.command("resume")
 @click.argument("name")
 @client_options

@@ -8,10 +8,12 @@ import click
 
 from ....core.monitoring.busy_tenants import MOST, TenantOrder
 from ....core.render.tenants import busy_tenant_json
+from ...root import example
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
 
 
+@example("tenants --sort failed --limit 5")
 @click.command()
 @click.option(
     "--sort",

@@ -20,7 +20,7 @@ from ....core.render.entities import instant_text, missed_json
 from ....model.errors import StoreError
 from ....model.values.reading import duration
 from ....observe.logs.setup import already_configured, configure_logging
-from ...root import REFUSED
+from ...root import REFUSED, example
 from ...screens.output import moment
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
@@ -28,6 +28,7 @@ from ...session import ClientSession, client_options
 _log = logging.getLogger("mainspring.watch")
 
 
+@example("watch --interval 1m", "watch --once", "watch --history --job nightly")
 @click.command()
 @click.option("--once", is_flag=True, help="Look once, and say which jobs are late.")
 @click.option("--history", is_flag=True, help="List what was reported in the last 30 days, without looking.")
