@@ -183,6 +183,18 @@ class Mainspring:
         """
         return self._runtime.setup.add(hook)
 
+    def around(self, hook: F) -> F:
+        """Run this code around every handler, in the thread or process that the handler runs in: what stands before
+        the `yield` before it, what stands after the `yield` after it. A plain generator surrounds plain functions, an
+        async generator surrounds handlers that are `async def`. Functions that list tenants are surrounded as well.
+
+        @app.around
+        def connections(ctx: JobContext) -> Iterator[None]:
+            pool.close_old()
+            yield
+        """
+        return self._runtime.registry.around.add(hook)
+
     def observe(self, observer: Observer) -> None:
         """Call the observer with every event of this process: see `Event` and docs/observability.md."""
         self._runtime.observe(observer)

@@ -52,7 +52,7 @@ class _Witness:
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self.is_async = handler.is_async
+        self.is_async, self.around = handler.is_async, handler.around
         self.error: BaseException | None = None
 
     def call(self, context: JobContext, params: str) -> Callable[[], Any]:

@@ -14,6 +14,7 @@ from ...model.errors import InvalidValue
 from ...model.policies import Isolation
 from ...model.values.payload import Verbatim, presentable
 from ..rules.secret_params import hide
+from .around import Around
 from .context import JobContext, RunningExecution
 from .options import inherited_options
 from .parameters import is_async
@@ -37,6 +38,8 @@ class Handler:
     """Where the executions of its own job run; "async": on the event loop."""
     defaults: dict[str, Any] = field(default_factory=dict)
     """The options of its own declaration that its further jobs inherit."""
+    around: Around = field(default_factory=Around)
+    """What surrounds every handler of its application."""
 
     @property
     def is_async(self) -> bool:
@@ -83,6 +86,7 @@ def make_handler(
     where: str,
     options: dict[str, Any] | None = None,
     default_isolation: Isolation = "thread",
+    around: Around | None = None,
 ) -> Handler:
     """The handler for a function, an object with `perform` or `execute`, or a class of such objects."""
     found = method_of(given)
@@ -109,6 +113,7 @@ def make_handler(
         given=given,
         instance=instance,
         defaults={key: value for key, value in (options or {}).items() if key in _INHERITED and value is not None},
+        around=around or Around(),
     )
 
 

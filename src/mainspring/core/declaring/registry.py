@@ -21,6 +21,7 @@ from ...model.policies import Isolation
 from ...model.triggers import Trigger
 from ...model.values.payload import Verbatim, presentable
 from ...model.values.reading import SYSTEM_PREFIX, own_name
+from .around import Around
 from .declarations import Declaration, Lookup
 from .dependency_options import refuse_cycle
 from .handler import Handler, documentation, make_handler, method_of
@@ -62,6 +63,7 @@ class Registry:
         self._names: frozenset[str] | None = None  # None: to be made when it is asked for
         self.calendars: dict[str, Calendar] = {}
         self.tenant_context = tenant_context
+        self.around = Around()
         self._default_isolation, self._check_importable = default_isolation, check_importable
         self.modules: dict[str, str] = {}
         """The modules that declared handlers, each with the first handler that it declared."""
@@ -210,7 +212,7 @@ class Registry:
     def _declare(self, name: str, function: Any, options: dict[str, Any], override: bool) -> Handler:
         where = calling_place()
         self._refuse_duplicate(own_name("name", name), where, override)
-        handler = make_handler(name, function, where, options, self._default_isolation)
+        handler = make_handler(name, function, where, options, self._default_isolation, self.around)
         self._add(handler, self._declaration(name, handler, options, where))
         self.modules.setdefault(_calling_module(), name)
         return handler

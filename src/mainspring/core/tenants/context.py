@@ -25,15 +25,15 @@ def handler_call(
     execution: ExecutionRow,
     tenant_context: Callable[[ExecutionRow], Callable[..., Any] | None],
 ) -> Callable[[], Any]:
-    """The call of a handler with the stored parameters, inside the context of its tenant if it has one.
-    `PayloadMismatch` when the parameters do not fit the handler."""
+    """The call of a handler with the stored parameters, inside what surrounds every handler of the application, and
+    inside the context of its tenant if it has one. `PayloadMismatch` when the parameters do not fit the handler."""
     try:
         call = handler.call(context, execution.params)
     except InvalidValue as error:
         raise hide(error, execution.rules.secret) from None
-    if execution.tenant is None:
-        return call
-    return in_tenant(call, context, tenant_context(execution), handler.is_async)
+    if execution.tenant is not None:
+        call = in_tenant(call, context, tenant_context(execution), handler.is_async)
+    return handler.around.surround(call, context, handler.is_async)
 
 
 def in_tenant(

@@ -25,6 +25,7 @@ from ...model.job import Job
 from ...model.limits import Limit
 from ...model.time.instants import Micros
 from ...model.values.ids import tenant_id
+from ..declaring.around import Around
 from ..declaring.context import JobContext
 from ..declaring.parameters import is_async
 from ..declaring.registry import Registry
@@ -92,7 +93,7 @@ class FanOuts:
             if self._registry.declares(context.job):
                 raise NonRetryable(f"job {context.job!r} is no longer declared with tenants=")
             raise TenantsUnknown(context.job)
-        return await names_from(provider, context, in_thread, in_task)
+        return await names_from(provider, context, in_thread, in_task, self._registry.around)
 
     async def _job(self, parent: ExecutionRow) -> Job | None:
         """The job, for limits and weights; None if it was deleted meanwhile."""
@@ -100,14 +101,17 @@ class FanOuts:
         return found[0] if found and found[0].id == parent.job_id else None
 
 
-async def names_from(provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart) -> list[str]:
-    """The names that a provider gives. A plain function runs in a thread, and so does a generator to its last name."""
+async def names_from(
+    provider: TenantProvider, context: JobContext, in_thread: Apart, in_task: Apart, around: Around
+) -> list[str]:
+    """The names that a provider gives. A plain function runs in a thread, and so does a generator to its last name.
+    What surrounds handlers surrounds a provider, too: both may use the database of the application."""
     if not callable(provider):
         return tenant_names(provider)
     call = partial(provider, context) if context_wanted(provider) else provider
     if is_async(provider) or inspect.isasyncgenfunction(provider):
-        return await in_task(partial(_awaited_names, call))  # type: ignore[no-any-return]
-    return await in_thread(partial(_names, call))  # type: ignore[no-any-return]
+        return await in_task(around.surround(partial(_awaited_names, call), context, True))  # type: ignore[no-any-return]
+    return await in_thread(around.surround(partial(_names, call), context, False))  # type: ignore[no-any-return]
 
 
 def _names(call: Callable[[], Any]) -> list[str]:
