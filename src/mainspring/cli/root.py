@@ -42,6 +42,7 @@ COMMANDS = {
     "tenants": "operations.tenants:tenants",
     "locks": "operations.cluster:locks",
     "changes": "operations.changes:changes",
+    "audit": "operations.audit:audit",
     "doctor": "operations.changes:doctor",
     "calendars": "jobs.calendars:calendars",
     "templates": "jobs.templates:templates",
@@ -56,6 +57,7 @@ COMMANDS = {
     "alerts": "operations.exports:alerts",
     "grafana": "operations.exports:grafana",
     "db": "database:db",
+    "config": "config:config",
 }
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."
 LONGEST_HELP = 200

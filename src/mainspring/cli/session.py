@@ -16,6 +16,7 @@ import click
 
 from ..app.mainspring import Mainspring
 from ..config.load import load
+from ..config.settings import Settings
 from ..model.errors import ConfigurationError
 from ..model.values.database_url import parse_url
 from .load import load_app
@@ -56,6 +57,10 @@ class ClientSession:
         url = load({"database_url": self._url}).database_url
         _check_it_exists(url)
         return Mainspring(url, prune=False)  # it declares no jobs, so all of them would look undeclared
+
+    def settings(self) -> Settings:
+        """Those of the application, or those of client commands in this folder and environment."""
+        return load_app(self._target).settings if self._target else load({"database_url": self._url})
 
     def database_url(self) -> str:
         """The address that was given, or that of the application, or that of the settings."""

@@ -21,7 +21,7 @@ from ..model.errors import ConfigurationError, InvalidValue, nearest, shown
 from ..model.values.reading import duration_text
 from .rules import SecretFile
 from .rules import secret as secret_rule
-from .settings import PREFIX, SETTINGS, Settings
+from .settings import PREFIX, SETTINGS, Settings, Source
 
 SECTIONS: dict[str, dict[str, str]] = {}
 """The sections of the TOML file: their keys, and the settings that they set."""
@@ -34,7 +34,7 @@ class _Given(msgspec.Struct, frozen=True):
     """A value as it was written, and its source."""
 
     value: Any
-    source: str
+    source: Source
 
 
 def load(
@@ -56,18 +56,19 @@ def load(
     checked = {name: _checked(name, item) for name, item in given.items()}
     _adapt(checked)
     sources = {name: item.source for name, item in given.items()}
-    settings = Settings(values=values, environ=environ, sources=sources).with_changes(checked)
+    settings = Settings(values=values, environ=environ, sources=sources, file=_file_path(source)).with_changes(checked)
     _check_together(settings, given)
     return settings
 
 
 def _from_arguments(arguments: Mapping[str, Any]) -> dict[str, _Given]:
-    given = {name: _Given(value, f"argument {name}") for name, value in arguments.items() if value is not None}
+    chosen = {name: value for name, value in arguments.items() if value is not None}
+    given = {name: _Given(value, Source("argument", f"argument {name}")) for name, value in chosen.items()}
     return _known(given, SETTINGS)
 
 
 def _from_file(table: Mapping[str, Any], source: str) -> dict[str, _Given]:
-    given = {name: _Given(value, place) for name, value, place in _unfolded(table, source)}
+    given = {name: _Given(value, where) for name, value, where in _unfolded(table, source)}
     return _known(given, [*SETTINGS, *SECTIONS, "values"])
 
 
@@ -84,7 +85,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
                 f"did you mean {PREFIX}{near.upper()}?" if near else _all_of(PREFIX + key.upper() for key in SETTINGS)
             )
             raise ConfigurationError(f"environment variable {variable} is not a setting; {hint}")
-        given[name] = _Given(value, variable)
+        given[name] = _Given(value, Source("environment", variable))
     return given
 
 
@@ -130,7 +131,8 @@ def _checked(name: str, item: _Given) -> Any:
 
 
 def _adapt(checked: dict[str, Any]) -> None:
-    """A default follows the setting beside it: a short lease brings a short heartbeat with it."""
+    """A default follows the setting beside it: a short lease brings a short heartbeat with it. `report.FOLLOWS` names
+    these pairs."""
     if "lease" in checked:
         checked.setdefault("heartbeat", checked["lease"] * defaults.HEARTBEAT / defaults.LEASE)
     if "stop_timeout" in checked:
@@ -170,9 +172,9 @@ def _origin(name: str, given: Mapping[str, _Given]) -> str:
 # --- sections of the file -------------------------------------------------------------------------------------
 
 
-def _unfolded(table: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any, str]]:
+def _unfolded(table: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any, Source]]:
     """Every setting of a file by its own name, with its value and its place. The same one twice is an error."""
-    places: dict[str, str] = {}
+    places: dict[str, Source] = {}
     for name, value, place in _all(table, source):
         if name in places:
             raise ConfigurationError(f"{name} is set twice: in {places[name]}, and in {place}; remove one of them")
@@ -180,10 +182,10 @@ def _unfolded(table: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any,
         yield name, value, place
 
 
-def _all(table: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any, str]]:
+def _all(table: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any, Source]]:
     for name, value in table.items():
         if name not in SECTIONS:
-            yield name, value, source
+            yield name, value, Source("file", source, name)
             continue
         keys = SECTIONS[name]
         if not isinstance(value, Mapping):
@@ -193,7 +195,7 @@ def _all(table: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any, str]
                 guess = nearest(key, keys)
                 hint = f"did you mean {guess!r}?" if guess else f"known are {', '.join(keys)}"
                 raise ConfigurationError(f"unknown setting {shown(key)} in section [{name}] (from {source}); {hint}")
-            yield keys[key], inner, f"{source}, [{name}] {key}"
+            yield keys[key], inner, Source("file", f"{source}, [{name}] {key}")
 
 
 # --- the TOML file ------------------------------------------------------------------------------------------
@@ -210,6 +212,10 @@ def _file_settings(environ: Mapping[str, str], path: Path | str | None) -> tuple
             if table or file.name == "mainspring.toml":
                 return table, file.name
     return {}, ""
+
+
+def _file_path(source: str) -> str | None:
+    return str(Path(source).resolve()) if source else None
 
 
 def _table_of(file: Path, content: dict[str, Any]) -> dict[str, Any]:

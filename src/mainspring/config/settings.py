@@ -115,6 +115,22 @@ class SettingsOptions(TypedDict, total=False):
     tenant_continue_on_failure: bool | None
 
 
+class Source(msgspec.Struct, frozen=True):
+    """Where a setting came from. `words` name it in errors; `key` is its key in a file."""
+
+    kind: Literal["argument", "environment", "file"]
+    words: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return self.words
+
+    @property
+    def place(self) -> str:
+        """The whole origin: `mainspring.toml, [retry] policy`."""
+        return f"{self.words}, {self.key}" if self.key else self.words
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All settings of one process. `load` makes and checks them; durations are seconds."""
 
@@ -131,20 +147,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, Any] = {}
     """The values of placeholders, from the table `[values]` of the file."""
     environ: Mapping[str, str] = {}
-    sources: Mapping[str, str] = {}
+    sources: Mapping[str, Source] = {}
     """Where each setting that was given came from."""
+    file: str | None = None
+    """The TOML file that was read."""
 
     def __getattr__(self, name: str) -> Any:
         """Every setting by its name alone."""
-        if name not in _SECTION_OF:
+        if name not in SECTION_OF:
             raise AttributeError(f"there is no setting {name!r}")
-        return getattr(getattr(self, _SECTION_OF[name]), name)
+        return getattr(getattr(self, SECTION_OF[name]), name)
 
     def with_changes(self, changes: Mapping[str, Any]) -> Settings:
         """The same with these settings, given by their names, in the place of the present ones."""
         sections: dict[str, dict[str, Any]] = {}
         for name, value in changes.items():
-            sections.setdefault(_SECTION_OF[name], {})[name] = value
+            sections.setdefault(SECTION_OF[name], {})[name] = value
         replaced = {name: msgspec.structs.replace(getattr(self, name), **given) for name, given in sections.items()}
         return msgspec.structs.replace(self, **replaced)
 
@@ -186,10 +204,12 @@ def _masked(value: Secret | str | None) -> object:
     return without_password(value) if value else value
 
 
+_NO_SECTIONS = ("values", "environ", "sources", "file")
 _SECTIONS: dict[str, type[msgspec.Struct]] = {
-    name: kind for name, kind in get_type_hints(Settings).items() if name not in ("values", "environ", "sources")
+    name: kind for name, kind in get_type_hints(Settings).items() if name not in _NO_SECTIONS
 }
-_SECTION_OF = {name: section for section, kind in _SECTIONS.items() for name in kind.__struct_fields__}
+SECTION_OF = {name: section for section, kind in _SECTIONS.items() for name in kind.__struct_fields__}
+"""The section of every setting."""
 
 SETTINGS: dict[str, Setting] = {
     name: get_args(hint)[1]

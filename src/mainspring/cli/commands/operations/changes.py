@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 import msgspec
@@ -16,16 +14,13 @@ from ....app.mainspring import Mainspring
 from ....core.deploys.records import Conflict
 from ....core.queries.changes import DEFAULT_SINCE, RecordedChange
 from ....core.render.entities import change_json
-from ....core.render.masking import masked
-from ....model.values.reading import instant
-from ...parameters import past_time, short_id
+from ...parameters import past_time
 from ...root import REFUSED, example
+from ...screens.changes import new_values, subject
 from ...screens.jobs import conflict_text
-from ...screens.output import compact, moment, without_distance
+from ...screens.output import moment, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
-
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 @example("changes --since 2h", "changes --since 2d --until 1d --job report")
@@ -43,7 +38,10 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
 @client_options
 def changes(session: ClientSession, since: str, until: str | None, job: str | None, limit: int) -> None:
-    """What changed before it broke: deploys, edits, pauses, newest first."""
+    """What changed before it broke: deploys, edits, pauses, newest first.
+
+    For every single command, with the values before and after it, see: mainspring audit
+    """
     found = session.call(lambda app: app.changes(since, until=until, job=job, limit=limit))
     session.show([change_json(each) for each in found], lambda: _print_changes(found, since))
 
@@ -96,37 +94,12 @@ def _print_changes(found: Sequence[RecordedChange], since: str) -> None:
         Column("WHEN", lambda change: moment(change.at, at), "keep", without_distance),
         Column("CHANGE", lambda change: change.kind.replace("_", " "), "keep"),
         Column("BY", lambda change: change.by or "-", "cut"),
-        Column("WHAT", lambda change: _what(change, at), "cut"),
+        Column("WHAT", lambda change: _what(change, at), "cut", readable=44),
     ]
     print_table(columns, found)
 
 
 def _what(change: RecordedChange, at: datetime) -> str:
-    subject, _, name = (change.target or "").partition(":")
-    what = f"{subject} {short_id(name)}" if name else change.what
-    details = _details(change.before, change.after, at)
+    what = subject(change.target) if change.target else change.what
+    details = new_values(change.before, change.after, at)
     return f"{what}: {details}" if details else what
-
-
-def _details(before: Any, after: Any, at: datetime) -> str:
-    """The new values of the fields that differ; of a pause its note and its end.
-
-    >>> _details({}, {"paused": "2026-03-01T00:00:00Z", "note": "server down"}, datetime(2026, 3, 1, tzinfo=UTC))
-    'server down'
-    >>> _details({"rate": 1.0}, {"rate": 1.0, "concurrency": 2}, datetime(2026, 3, 1, tzinfo=UTC))
-    'concurrency 2'
-    """
-    if not isinstance(after, dict):
-        return str(after) if after else ""
-    old = before if isinstance(before, dict) else {}
-    new = masked({name: value for name, value in after.items() if old.get(name) != value and name != "paused"})
-    return ", ".join(_detail(name, value, at) for name, value in new.items() if value not in (None, "", [], {}))
-
-
-def _detail(name: str, value: Any, at: datetime) -> str:
-    if name in ("note", "pause_note", "reason"):
-        return str(value)
-    text = value if isinstance(value, str) else compact(value)
-    if _TIME.fullmatch(text):
-        text = moment(instant(name, text), at)
-    return f"{'until' if name == 'resume' else name} {text}"

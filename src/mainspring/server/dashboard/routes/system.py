@@ -11,11 +11,10 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ....config.settings import SETTINGS, Settings
+from ....config.report import setting_rows
 from ....core.render.entities import worker_json
 from ....core.views.records import worker_view
 from ....model.time.instants import to_datetime
-from ....model.values.reading import duration_text
 from ..visit import PageRoute, Viewing, Visit
 
 router = APIRouter(prefix="/dashboard/system", route_class=PageRoute, include_in_schema=False)
@@ -31,14 +30,6 @@ class Check(msgspec.Struct, frozen=True):
     well: bool
     words: str
     remedy: str = ""
-
-
-class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    value: str
-    source: str
-    meaning: str
-    given: bool
 
 
 @router.get("")
@@ -74,7 +65,7 @@ async def system_page(visit: Viewing) -> Response:
         versions=versions,
         python=platform.python_version(),
         machine=platform.platform(terse=True),
-        settings=setting_rows(visit.application.settings),
+        settings=sorted(setting_rows(visit.application.settings), key=lambda row: (not row.given, row.name)),
         store_now=to_datetime(store_now),
         skew=skew,
     )
@@ -135,30 +126,3 @@ def _conflict_checks(conflicts: list[Any]) -> list[Check]:
             "Give each application a schema, a prefix or a file of its own",
         )
     ]
-
-
-def setting_rows(settings: Settings) -> list[SettingRow]:
-    """Every setting in force, without secrets; those that were given come first."""
-    rows = [
-        SettingRow(
-            name=name,
-            value=_value(value),
-            source=settings.sources.get(name, "default"),
-            meaning=SETTINGS[name].meaning,
-            given=name in settings.sources,
-        )
-        for name, value in settings.in_force().items()
-    ]
-    return sorted(rows, key=lambda row: (not row.given, row.name))
-
-
-def _value(value: Any) -> str:
-    if value is None or value == "":
-        return "not set"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return duration_text(value) if value else "0"
-    if isinstance(value, tuple | list | frozenset | set):
-        return ", ".join(map(str, value)) or "none"
-    return str(value)
