@@ -41,6 +41,7 @@ from ..core.engine.heartbeat import HeartbeatThread, Leases
 from ..core.engine.inline import LateRecords, Tracker
 from ..core.engine.node import Node, NodeSettings
 from ..core.errors.commands import ErrorGroups
+from ..core.forecast.simulation import Simulations
 from ..core.forecast.timeline import Timelines
 from ..core.jobs.calendars import Calendars
 from ..core.jobs.job_cache import JobCache
@@ -124,6 +125,7 @@ class Parts:
         self.locks = Locks(make_locks(settings, store), store, self.time, emit, lock_owner(), self._release_record)
         self.job_lists = JobLists(store, self.queries)
         self.timelines = Timelines(self.queries, self.job_lists, self.calendars, self.time)
+        self.simulations = Simulations(self.queries, self.job_lists, self.calendars)
         self.audit_lists = AuditLists(store)
         self.changes = Changes(store)
         self.processes = Processes(store)

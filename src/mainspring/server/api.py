@@ -30,6 +30,7 @@ from .routes import (
     occurrences,
     queues,
     run_handler,
+    simulate,
     sys_job,
     templates,
     tenants,
@@ -87,6 +88,7 @@ def create_api(app: Application) -> FastAPI:
         run_handler,
         health,
         monitoring,
+        simulate,
         description,
     ):
         # The routes themselves, not the router: what they declare can then be read from the application.

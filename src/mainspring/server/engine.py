@@ -23,6 +23,7 @@ from ..core.declaring.registry import Registry
 from ..core.deploys.processes import Processes
 from ..core.engine.node import Node
 from ..core.errors.commands import ErrorGroups
+from ..core.forecast.simulation import Simulations
 from ..core.forecast.timeline import Timelines
 from ..core.jobs.calendars import Calendars
 from ..core.locks import Locks
@@ -48,6 +49,7 @@ class Engine(Protocol):
     queries: Queries
     job_lists: JobLists
     timelines: Timelines
+    simulations: Simulations
     audit_lists: AuditLists
     changes: Changes
     overview: Overview

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from itertools import islice
 from typing import Any
 
@@ -12,10 +11,10 @@ import click
 
 from ...core.forecast.clock_changes import describe
 from ...core.forecast.forecast import Forecast, ForecastRun, JobForecast
+from ...core.forecast.json_forms import clock_changes_json, job_forecast_json, run_json, totals_json
 from ...core.forecast.overlaps import BESIDE, CANCELS, SKIPPED, WAITS
-from ...core.render.entities import instant_text, occurrence_json
-from ...core.views.job import occurrence_view
-from ...model.time.instants import maybe_datetime, to_datetime
+from ...core.render.entities import instant_text
+from ...model.time.instants import to_datetime
 from ...model.time.zones import known_zone
 from ...model.values.reading import duration_text
 from .output import console, note, print_fields
@@ -165,7 +164,7 @@ def _title(text: str) -> None:
 def write_json(found: Forecast, sources: Mapping[str, str], limit: int | None) -> None:
     """Runs are written as they are found, one a line: there may be millions."""
     head = json.dumps(_forecast_json(found, sources), indent=2, ensure_ascii=False)
-    lines = (json.dumps(_run_json(run), ensure_ascii=False) for run in islice(found.runs_in_order(), limit))
+    lines = (json.dumps(run_json(run), ensure_ascii=False) for run in islice(found.runs_in_order(), limit))
     first = next(lines, None)
     click.echo(f'{head.removesuffix("}").rstrip()},\n  "runs": [', nl=False)
     if first is not None:
@@ -180,65 +179,11 @@ def _forecast_json(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any
         "from": instant_text(to_datetime(found.begin)),
         "to": instant_text(to_datetime(found.end)),
         "timezone": found.zone,
-        "totals": {
-            "jobs": len(found.jobs),
-            "runs": found.runs,
-            **_outcome_counts(found.jobs),
-            "busiest_hour": _busiest_shape(found.busiest(60)),
-            "busiest_minute": _busiest_shape(found.busiest(1)),
-        },
+        "totals": totals_json(found),
         "on_demand": found.on_demand,
-        "clock_changes": [
-            {
-                "at": instant_text(change.at),
-                "timezone": zone,
-                "direction": "forward" if change.kind == "gap" else "back",
-                "local_before": change.shown_before.isoformat(),
-                "local_after": change.shown_after.isoformat(),
-                "jobs": touched,
-            }
-            for change, zone, touched in found.changes
-        ],
+        "clock_changes": clock_changes_json(found),
         "hours": [
             {"hour": at, "runs": hour.runs, "most_in_one_day": hour.most} for at, hour in enumerate(found.hours())
         ],
-        "jobs": [_job_shape(job, sources) for job in found.jobs],
+        "jobs": [job_forecast_json(job, sources) for job in found.jobs],
     }
-
-
-def _run_json(run: ForecastRun) -> dict[str, Any]:
-    return {
-        "job": run.job,
-        "utc": instant_text(to_datetime(run.at)),
-        "local": run.local.isoformat(),
-        "outcome": run.outcome,
-        "note": run.note or None,
-    }
-
-
-def _job_shape(job: JobForecast, sources: Mapping[str, str]) -> dict[str, Any]:
-    trigger, ticks = job.job.trigger, job.ticks
-    return {
-        "name": job.name,
-        "schedule": trigger.expression() if trigger is not None else None,
-        "schedule_description": trigger.describe() if trigger is not None else None,
-        "timezone": job.zone,
-        "overlap": job.job.spec.overlap,
-        "duration_s": job.duration,
-        "duration_from": sources.get(job.name),
-        "runs": job.runs,
-        **_outcome_counts([job]),
-        "most_at_once": job.overlaps.most_at_once,
-        "occurrences": [occurrence_json(occurrence_view(each)) for each in job.exceptions],
-        "first_run_at": instant_text(maybe_datetime(ticks[0] if ticks else None)),
-        "last_run_at": instant_text(maybe_datetime(ticks[-1] if ticks else None)),
-    }
-
-
-def _outcome_counts(jobs: list[JobForecast]) -> dict[str, int]:
-    names = {"skipped": SKIPPED, "waiting": WAITS, "cancelling": CANCELS, "beside_another": BESIDE}
-    return {name: sum(job.overlaps.count(outcome) for job in jobs) for name, outcome in names.items()}
-
-
-def _busiest_shape(busiest: tuple[datetime, int] | None) -> dict[str, Any] | None:
-    return None if busiest is None else {"at": instant_text(busiest[0]), "runs": busiest[1]}

@@ -144,6 +144,10 @@ def forecast(
             jobs.append(job_forecast(job, begin, end, durations.get(name), chance, calendars))
         else:
             on_demand.append(name)
+    return forecast_of_jobs(jobs, on_demand, begin, end, zone)
+
+
+def forecast_of_jobs(jobs: list[JobForecast], on_demand: list[str], begin: Micros, end: Micros, zone: str) -> Forecast:
     return Forecast(
         begin=begin,
         end=end,

@@ -22,7 +22,17 @@ from .browsers import session_of
 from .failures import FailedLogins, FailureSource
 from .jwt_verifier import JwtVerifier
 from .loopback import check_browser
-from .principals import LOOPBACK, Principal, Refused, Unproven, check_role, forbidden, unauthenticated
+from .principals import (
+    LOOPBACK,
+    ROLE_LIMIT,
+    Principal,
+    Refused,
+    Unproven,
+    check_role,
+    forbidden,
+    limited,
+    unauthenticated,
+)
 from .tokens import TokenSource, TokenVerifier
 
 T = TypeVar("T")
@@ -105,6 +115,7 @@ class Guard:
         client = self.client(connection)
         self._check_address(client)
         principal = await self._principal(connection, client, self._given(connection, cookies))
+        principal = limited(principal, connection.headers.get(ROLE_LIMIT))
         check_role(principal, needed)
         return principal
 

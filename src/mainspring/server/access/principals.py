@@ -72,6 +72,25 @@ LOOPBACK = Principal("loopback", Role.ADMIN, "loopback")
 """A user of this machine, while no authentication is configured."""
 
 
+ROLE_LIMIT = "x-role-limit"
+"""The header by which a request gives up rights: it is judged as if its principal had no higher role than this."""
+
+
+def limited(principal: Principal, limit: str | None) -> Principal:
+    """The principal with no more rights than the request asks for.
+
+    >>> limited(LOOPBACK, "viewer").role, limited(Principal("ci", Role.VIEWER, "token"), "admin").role
+    (<Role.VIEWER: 'viewer'>, <Role.VIEWER: 'viewer'>)
+    """
+    if limit is None:
+        return principal
+    if limit not in list(Role):
+        message = f"X-Role-Limit: {limit[:80]!r} is not a role; allowed: {', '.join(Role)}"
+        raise Refused(400, "invalid_request", message)
+    lowest = min(principal.role, Role(limit), key=lambda role: role.rank)
+    return msgspec.structs.replace(principal, role=lowest)
+
+
 def check_role(principal: Principal, needed: Role) -> None:
     if not principal.role.covers(needed):
         raise forbidden("role_too_low", f"this needs the role {needed}; {principal.actor} has {principal.role}")

@@ -17,11 +17,17 @@ from ..models.lists import check_paging, check_range
 from ..models.operations import AuditList, AuditsJson, ChangeList, ChangesJson
 from ..request import Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL
 
 router = APIRouter(prefix="/api/v1", tags=["audit"])
 
 
-@router.get("/audit", operation_id="list_audit", responses=answers({200: (AuditsJson, "One page of records.")}))
+@router.get(
+    "/audit",
+    operation_id="list_audit",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (AuditsJson, "One page of records.")}),
+)
 async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Response:
     """Changes, newest first or oldest first; filters combine. A page looks at 10,000 records at most: what is rare may
     need several, some of them empty. Go on with `next_cursor` until there is none. Addresses that jobs ping are whole
@@ -44,7 +50,12 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
     return respond(json({"items": items, **paging}))
 
 
-@router.get("/changes", operation_id="list_changes", responses=answers({200: (ChangesJson, "Newest first.")}))
+@router.get(
+    "/changes",
+    operation_id="list_changes",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (ChangesJson, "Newest first.")}),
+)
 async def list_changes(call: Viewing, wanted: Annotated[ChangeList, Query()]) -> Response:
     """What changed before it broke: deploys, processes that started and stopped, jobs that a deploy created or changed,
     edits, pauses and other commands, newest first. Many jobs that a deploy changed at once are one change."""

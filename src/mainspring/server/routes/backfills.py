@@ -21,6 +21,7 @@ from ..models.commands import Cancel, Empty
 from ..models.lists import listed
 from ..request import Call, Posting, Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 
 router = APIRouter(prefix="/api/v1/backfills", tags=["backfills"])
 
@@ -54,6 +55,7 @@ async def _steer(call: Call, id: str, command: Callable[[], Awaitable[BackfillRo
 @router.post(
     "",
     operation_id="start_backfill",
+    openapi_extra=DEFAULT_TOOL,
     status_code=201,
     responses=answers(
         {200: (BackfillJson, "A dry run: the windows it would run."), 201: (BackfillJson, "It has begun.")},
@@ -77,7 +79,12 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     return await call.once(work)
 
 
-@router.get("", operation_id="list_backfills", responses=answers({200: (BackfillsJson, "Backfills.")}))
+@router.get(
+    "",
+    operation_id="list_backfills",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (BackfillsJson, "Backfills.")}),
+)
 async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]) -> Response:
     """Those under way, and the newest 1,000 that are over; newest first."""
     found = await call.engine.backfills.list(wanted.job, MOST_OVER)
@@ -89,13 +96,13 @@ async def get_backfill(call: Viewing, id: BackfillId) -> Response:
     return respond(json(backfill_json(backfill_view(await _found(call, id)))))
 
 
-@router.post("/{id}/pause", operation_id="pause_backfill", responses=_ONE)
+@router.post("/{id}/pause", operation_id="pause_backfill", openapi_extra=REVERSIBLE, responses=_ONE)
 async def pause_backfill(call: Posting, id: BackfillId, body: Empty | None = None) -> Response:
     """No more windows are started; what runs ends as usual."""
     return await _steer(call, id, lambda: call.engine.backfills.pause(id, by=call.by))
 
 
-@router.post("/{id}/resume", operation_id="resume_backfill", responses=_ONE)
+@router.post("/{id}/resume", operation_id="resume_backfill", openapi_extra=REVERSIBLE, responses=_ONE)
 async def resume_backfill(call: Posting, id: BackfillId, body: Empty | None = None) -> Response:
     return await _steer(call, id, lambda: call.engine.backfills.resume(id, by=call.by))
 

@@ -39,6 +39,7 @@ from ..models.bulk import (
 from ..models.lists import listed
 from ..request import Call, Posting, Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL
 
 router = APIRouter(prefix="/api/v1/bulk", tags=["bulk"])
 
@@ -56,6 +57,7 @@ def _known(id: str) -> str:
 @router.post(
     "",
     operation_id="start_bulk",
+    openapi_extra=DEFAULT_TOOL,
     status_code=202,
     responses=answers(
         {200: (BulkPreviewJson, "A dry run: what it would do."), 202: (BulkActionJson, "It has begun.")}, 409, 422
@@ -85,7 +87,12 @@ async def list_bulks(call: Viewing, wanted: Annotated[BulkList, Query()]) -> Res
     return respond(json(listed([bulk_action_json(bulk_view(row)) for row in found], wanted)))
 
 
-@router.get("/{id}", operation_id="get_bulk", responses=answers({200: (BulkActionJson, "How far it is.")}, 404))
+@router.get(
+    "/{id}",
+    operation_id="get_bulk",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (BulkActionJson, "How far it is.")}, 404),
+)
 async def get_bulk(call: Viewing, id: BulkId) -> Response:
     return respond(json(bulk_action_json(bulk_view(await call.engine.bulk_actions.get(_known(id))))))
 
@@ -105,6 +112,7 @@ async def get_bulk_items(call: Viewing, id: BulkId, wanted: Annotated[BulkItemLi
 @router.post(
     "/{id}/abort",
     operation_id="abort_bulk",
+    openapi_extra=DEFAULT_TOOL,
     responses=answers({200: (BulkActionJson, "No more items are handled.")}, 404, 409, 422),
 )
 async def abort_bulk(call: Posting, id: BulkId, body: BulkAbort | None = None) -> Response:

@@ -16,6 +16,7 @@ from ..models.lists import listed
 from ..models.operations import HandlerList, HandlersJson, LockList, LocksJson, WorkerList, WorkersJson
 from ..request import Administering, Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL
 
 MAX_KEY = 1_000
 MOST_LOCKS = 10_000
@@ -26,6 +27,7 @@ router = APIRouter(prefix="/api/v1", tags=["cluster"])
 @router.get(
     "/workers",
     operation_id="list_workers",
+    openapi_extra=DEFAULT_TOOL,
     responses=answers({200: (WorkersJson, "Processes that take part.")}),
 )
 async def list_workers(call: Viewing, wanted: Annotated[WorkerList, Query()]) -> Response:
@@ -34,7 +36,12 @@ async def list_workers(call: Viewing, wanted: Annotated[WorkerList, Query()]) ->
     return respond(json(listed([worker_json(worker_view(each)) for each in found], wanted)))
 
 
-@router.get("/handlers", operation_id="list_handlers", responses=answers({200: (HandlersJson, "Handlers.")}))
+@router.get(
+    "/handlers",
+    operation_id="list_handlers",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (HandlersJson, "Handlers.")}),
+)
 async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) -> Response:
     """Code that this process knows, and code that running workers have."""
     registry = call.application.registry
@@ -53,7 +60,12 @@ async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) 
     return respond(json(listed(items, wanted)))
 
 
-@router.get("/locks", operation_id="list_locks", responses=answers({200: (LocksJson, "What is held.")}))
+@router.get(
+    "/locks",
+    operation_id="list_locks",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (LocksJson, "What is held.")}),
+)
 async def list_locks(call: Viewing, wanted: Annotated[LockList, Query()]) -> Response:
     """Named locks, and the keys by which live executions keep others out: who holds which, since when, until when.
 

@@ -10,6 +10,7 @@ from ...core.render.entities import JobJson, StartedJson
 from ..models.commands import Cancel, Empty, Pause, TriggerRequest
 from ..request import Commanding, TraceParent, Wait, seconds, started
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 from .jobs import JobId
 
 router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["commands"])
@@ -28,7 +29,7 @@ _RUN = answers(
 )
 
 
-@router.post("/pause", operation_id="pause_job", responses=_JOB)
+@router.post("/pause", operation_id="pause_job", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_JOB)
 async def pause_job(call: Commanding, id: JobId, body: Pause | None = None) -> Response:
     """No new ticks; what runs finishes."""
     given = body or Pause()
@@ -37,20 +38,20 @@ async def pause_job(call: Commanding, id: JobId, body: Pause | None = None) -> R
     )
 
 
-@router.post("/resume", operation_id="resume_job", responses=_JOB)
+@router.post("/resume", operation_id="resume_job", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_JOB)
 async def resume_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
     """End a pause, and plan the next run."""
     return await call.steer(lambda: call.steering.resume(id, by=call.by, seen=call.seen))
 
 
-@router.post("/cancel", operation_id="cancel_job", responses=_JOB)
+@router.post("/cancel", operation_id="cancel_job", openapi_extra=DEFAULT_TOOL, responses=_JOB)
 async def cancel_job(call: Commanding, id: JobId, body: Cancel | None = None) -> Response:
     """No more runs, and what waits or runs is cancelled too."""
     reason = None if body is None else body.reason
     return await call.steer(lambda: call.steering.cancel_job(id, by=call.by, reason=reason, seen=call.seen))
 
 
-@router.post("/reactivate", operation_id="reactivate_job", responses=_JOB)
+@router.post("/reactivate", operation_id="reactivate_job", openapi_extra=REVERSIBLE, responses=_JOB)
 async def reactivate_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
     """Bring a cancelled job back to its schedule."""
     return await call.steer(lambda: call.steering.reactivate(id, by=call.by, seen=call.seen))
@@ -62,7 +63,7 @@ async def revert_job(call: Commanding, id: JobId, body: Empty | None = None) -> 
     return await call.steer(lambda: call.steering.revert_job(id, by=call.by, seen=call.seen))
 
 
-@router.post("/trigger", operation_id="trigger_job", status_code=202, responses=_RUN)
+@router.post("/trigger", operation_id="trigger_job", openapi_extra=DEFAULT_TOOL, status_code=202, responses=_RUN)
 async def trigger_job(
     call: Commanding, id: JobId, body: TriggerRequest | None = None, wait: Wait = None, traceparent: TraceParent = None
 ) -> Response:
@@ -90,7 +91,7 @@ async def trigger_job(
     return await call.once(work)
 
 
-@router.post("/retry", operation_id="retry_job", status_code=202, responses=_RUN)
+@router.post("/retry", operation_id="retry_job", openapi_extra=DEFAULT_TOOL, status_code=202, responses=_RUN)
 async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait: Wait = None) -> Response:
     """Run the last execution again as a new one, if it failed. With `wait`, a run that ends without completing is a
     500."""

@@ -1,5 +1,7 @@
-"""`/openapi.json`: what can be asked here. It names the handlers of the application and what they take, which is
-nothing for strangers."""
+"""`/openapi.json` and `/api/v1/me`: what can be asked here, and as whom.
+
+The document names the handlers of the application and what they take, which is nothing for strangers.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,21 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse, Response
 
-from ..access import Role, needs
+from ...core.render.entities import JsonForm
+from ...model.values.access import Role
+from ..access import needs
+from ..access.principals import Kind
+from ..errors import respond
+from ..request import Viewing, json
+from ..responses import answers
 
 router = APIRouter(dependencies=[Depends(needs(Role.VIEWER))])
+
+
+class PrincipalJson(JsonForm):
+    actor: str
+    role: Role
+    kind: Kind
 
 
 @router.get("/openapi.json", include_in_schema=False)
@@ -19,3 +33,16 @@ async def get_description(request: Request) -> Response:
     if prefix := request.scope.get("root_path", "").rstrip("/"):  # mounted into another application
         document["servers"] = [{"url": prefix}]
     return JSONResponse(document)
+
+
+@router.get(
+    "/api/v1/me",
+    operation_id="get_me",
+    tags=["tokens"],
+    responses=answers({200: (PrincipalJson, "Who asks, with which role.")}),
+)
+async def get_me(call: Viewing) -> Response:
+    """The name that audit records show for you, your role, and how you logged in: with a token, a JWT, or as a user of
+    this machine."""
+    who = call.principal
+    return respond(json({"actor": who.actor, "role": who.role, "kind": who.kind}))

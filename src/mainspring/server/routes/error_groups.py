@@ -18,6 +18,7 @@ from ..models.commands import Empty
 from ..models.errors import ErrorList, ErrorMute, ErrorPageJson, ErrorRetry
 from ..request import Posting, Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 
 router = APIRouter(prefix="/api/v1/errors", tags=["errors"])
 
@@ -27,7 +28,12 @@ GroupId = Annotated[
 _ONE = {200: (ErrorGroupDetailJson, "The group with a sample traceback.")}
 
 
-@router.get("", operation_id="list_errors", responses=answers({200: (ErrorPageJson, "Error groups, without samples.")}))
+@router.get(
+    "",
+    operation_id="list_errors",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (ErrorPageJson, "Error groups, without samples.")}),
+)
 async def list_errors(call: Viewing, wanted: Annotated[ErrorList, Query()]) -> Response:
     """Each group holds failed attempts with the same type of exception, the same place in the code, and the same
     message apart from numbers, ids and quoted text."""
@@ -44,7 +50,7 @@ async def list_errors(call: Viewing, wanted: Annotated[ErrorList, Query()]) -> R
     return respond(json({"items": items, "total": page.total, "limit": wanted.limit, "offset": wanted.offset}))
 
 
-@router.get("/{id}", operation_id="get_error", responses=answers(_ONE, 404))
+@router.get("/{id}", operation_id="get_error", openapi_extra=DEFAULT_TOOL, responses=answers(_ONE, 404))
 async def get_error(call: Viewing, id: GroupId) -> Response:
     return respond(json(error_group_detail_json(await call.engine.errors.get(id))))
 
@@ -52,6 +58,7 @@ async def get_error(call: Viewing, id: GroupId) -> Response:
 @router.post(
     "/{id}/retry",
     operation_id="retry_error",
+    openapi_extra=DEFAULT_TOOL,
     status_code=202,
     responses=answers({202: (BulkActionJson, "The bulk action that has begun.")}, 404, 409, 422),
 )
@@ -69,7 +76,12 @@ async def retry_error(call: Posting, id: GroupId, body: ErrorRetry | None = None
     return await call.once(work)
 
 
-@router.post("/{id}/mute", operation_id="mute_error", responses=answers(_ONE, 404, 409, 422))
+@router.post(
+    "/{id}/mute",
+    operation_id="mute_error",
+    openapi_extra=DEFAULT_TOOL | REVERSIBLE,
+    responses=answers(_ONE, 404, 409, 422),
+)
 async def mute_error(call: Posting, id: GroupId, body: ErrorMute | None = None) -> Response:
     """Fire no alerts for this group until it occurs in a job or in a release that had not shown it."""
     given = body or ErrorMute()
@@ -81,7 +93,12 @@ async def mute_error(call: Posting, id: GroupId, body: ErrorMute | None = None) 
     return await call.once(work)
 
 
-@router.post("/{id}/unmute", operation_id="unmute_error", responses=answers(_ONE, 404, 409, 422))
+@router.post(
+    "/{id}/unmute",
+    operation_id="unmute_error",
+    openapi_extra=DEFAULT_TOOL | REVERSIBLE,
+    responses=answers(_ONE, 404, 409, 422),
+)
 async def unmute_error(call: Posting, id: GroupId, body: Empty | None = None) -> Response:
     """Let this group fire alerts again."""
 

@@ -33,6 +33,7 @@ from ..models.lists import page
 from ..request import Call, Posting, Viewing, Wait, ended, json, seconds, started
 from ..responses import answers
 from ..stream import Admission, Streams
+from ..tool_marks import DEFAULT_TOOL
 
 router = APIRouter(prefix="/api/v1/executions", tags=["executions"])
 
@@ -67,6 +68,7 @@ async def _found(call: Call, id: str) -> Execution:
 @router.get(
     "",
     operation_id="list_executions",
+    openapi_extra=DEFAULT_TOOL,
     responses=answers({200: (ExecutionPageJson, "One page of executions.")}),
 )
 async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query()]) -> Response:
@@ -74,7 +76,12 @@ async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query(
     return respond(json(await execution_page(call.engine.queries, wanted, None)))
 
 
-@router.get("/{id}", operation_id="get_execution", responses=answers({200: (ExecutionJson, "The execution.")}, 404))
+@router.get(
+    "/{id}",
+    operation_id="get_execution",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (ExecutionJson, "The execution.")}, 404),
+)
 async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Response:
     """One execution in full; with `wait`, once it has ended or the time is over."""
     execution = await ended(call, await _found(call, id), seconds(wait))
@@ -87,6 +94,7 @@ async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Re
 @router.post(
     "/{id}/cancel",
     operation_id="cancel_execution",
+    openapi_extra=DEFAULT_TOOL,
     responses=answers({200: (ExecutionJson, "Cancelled, or asked to stop (`cancel_requested_at`).")}, 404, 409, 422),
 )
 async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None = None) -> Response:
@@ -104,6 +112,7 @@ async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None =
 @router.post(
     "/{id}/retry",
     operation_id="retry_execution",
+    openapi_extra=DEFAULT_TOOL,
     status_code=202,
     responses=answers(
         {200: (StartedJson, "It has completed within `wait`."), 202: (StartedJson, "It waits or runs.")},
@@ -143,6 +152,7 @@ async def retry_execution(
 @router.get(
     "/{id}/tenants",
     operation_id="get_execution_tenants",
+    openapi_extra=DEFAULT_TOOL,
     responses=answers({200: (TenantPageJson, "Its tenants.")}, 404),
 )
 async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotated[TenantList, Query()]) -> Response:
@@ -156,7 +166,10 @@ async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotate
 
 
 @router.get(
-    "/{id}/logs", operation_id="get_execution_logs", responses=answers({200: (LogsJson, "Its log lines.")}, 404)
+    "/{id}/logs",
+    operation_id="get_execution_logs",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (LogsJson, "Its log lines.")}, 404),
 )
 async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[LogList, Query()]) -> Response:
     """Its newest 1,000 log lines, oldest first. Go on with `after` set to `next_after`."""

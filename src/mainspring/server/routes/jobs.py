@@ -20,6 +20,7 @@ from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, 
 from ..models.lists import JobPageJson, check_paging, page
 from ..request import Changing, Posting, Viewing, etag, in_turns, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 
@@ -29,7 +30,12 @@ _PAGING = {"q", "sort", "limit", "offset", "cursor", "system"}
 _CREATED = answers({201: (CreatedJobJson, "The job, and the execution of one that runs at once.")}, 409, 422)
 
 
-@router.get("", operation_id="list_jobs", responses=answers({200: (JobPageJson, "One page of jobs.")}))
+@router.get(
+    "",
+    operation_id="list_jobs",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (JobPageJson, "One page of jobs.")}),
+)
 async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Response:
     """Jobs by name, or sorted by another field; filters combine. Go on with `next_cursor`, or with `offset`."""
     check_paging(wanted.offset, wanted.cursor)
@@ -138,7 +144,9 @@ def given(body: JobFields) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-@router.get("/{id}", operation_id="get_job", responses=answers({200: (JobJson, "The job.")}, 404))
+@router.get(
+    "/{id}", operation_id="get_job", openapi_extra=DEFAULT_TOOL, responses=answers({200: (JobJson, "The job.")}, 404)
+)
 async def get_job(call: Viewing, id: JobId) -> Response:
     view = await call.engine.queries.shown(id)
     return respond(json(call.rendered(view), headers=etag(view)))
@@ -172,7 +180,12 @@ async def get_job_stats(call: Viewing, id: JobId) -> Response:
     return respond(json(job_stats_json(await call.engine.queries.job(id))))
 
 
-@router.get("/{id}/why", operation_id="why_job", responses=answers({200: (WhyJson, "Ordered reasons.")}, 404))
+@router.get(
+    "/{id}/why",
+    operation_id="why_job",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (WhyJson, "Ordered reasons.")}, 404),
+)
 async def why_job(call: Viewing, id: JobId) -> Response:
     """Why is it not running? What stands in its way comes first."""
     return respond(json(why_json(*await call.engine.overview.why(id))))

@@ -17,6 +17,7 @@ from ..models.lists import check_paging, check_range
 from ..models.operations import ActivitySpan, MissedRunList, MissedRunPageJson
 from ..request import Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL
 
 router = APIRouter()
 
@@ -39,6 +40,7 @@ async def get_metrics(call: Viewing) -> Response:
 @router.get(
     "/api/v1/scheduler/metrics",
     operation_id="get_scheduler_metrics",
+    openapi_extra=DEFAULT_TOOL,
     tags=["scheduler"],
     responses=answers({200: (TotalsJson, "Jobs by state, executions by outcome.")}),
 )
@@ -50,6 +52,7 @@ async def get_scheduler_metrics(call: Viewing) -> Response:
 @router.get(
     "/api/v1/problems",
     operation_id="list_problems",
+    openapi_extra=DEFAULT_TOOL,
     tags=["problems"],
     responses=answers({200: (ProblemsJson, "What needs attention, the most urgent first.")}),
 )
@@ -62,6 +65,7 @@ async def list_problems(call: Viewing) -> Response:
 @router.get(
     "/api/v1/activity",
     operation_id="get_activity",
+    openapi_extra=DEFAULT_TOOL,
     tags=["scheduler"],
     responses=answers({200: (ActivityJson, "Endings and lateness over time.")}),
 )
@@ -74,6 +78,7 @@ async def get_activity(call: Viewing, wanted: Annotated[ActivitySpan, Query()]) 
 @router.get(
     "/api/v1/missed-runs",
     operation_id="list_missed_runs",
+    openapi_extra=DEFAULT_TOOL,
     tags=["missed runs"],
     responses=answers({200: (MissedRunPageJson, "Runs of missed ticks, newest first.")}),
 )

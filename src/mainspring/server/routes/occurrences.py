@@ -13,6 +13,7 @@ from ..models.backfills import WindowList, WindowsJson
 from ..models.commands import OccurrenceAt, OccurrenceMove
 from ..request import Commanding, Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 from .jobs import JobId
 
 router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["occurrences"])
@@ -20,19 +21,19 @@ router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["occurrences"])
 _JOB = answers({200: (JobJson, "The job as it is now.")}, 404, 409, 412, 422)
 
 
-@router.post("/occurrences/skip", operation_id="skip_occurrence", responses=_JOB)
+@router.post("/occurrences/skip", operation_id="skip_occurrence", openapi_extra=REVERSIBLE, responses=_JOB)
 async def skip_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) -> Response:
     """Leave out the run that is due then; a record of it says by whom."""
     return await call.steer(lambda: call.steering.skip_occurrence(id, body.at, by=call.by, seen=call.seen))
 
 
-@router.post("/occurrences/move", operation_id="move_occurrence", responses=_JOB)
+@router.post("/occurrences/move", operation_id="move_occurrence", openapi_extra=REVERSIBLE, responses=_JOB)
 async def move_occurrence(call: Commanding, id: JobId, body: OccurrenceMove) -> Response:
     """Run at another time what is due then; all other runs stay where they are."""
     return await call.steer(lambda: call.steering.move_occurrence(id, body.at, body.to, by=call.by, seen=call.seen))
 
 
-@router.post("/occurrences/restore", operation_id="restore_occurrence", responses=_JOB)
+@router.post("/occurrences/restore", operation_id="restore_occurrence", openapi_extra=REVERSIBLE, responses=_JOB)
 async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) -> Response:
     """Take back a skip or a move."""
     return await call.steer(lambda: call.steering.restore_occurrence(id, body.at, by=call.by, seen=call.seen))
@@ -41,6 +42,7 @@ async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) ->
 @router.get(
     "/windows",
     operation_id="list_windows",
+    openapi_extra=DEFAULT_TOOL,
     responses=answers({200: (WindowsJson, "Windows of the range, oldest first.")}, 404),
 )
 async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Query()]) -> Response:

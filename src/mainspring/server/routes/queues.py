@@ -25,6 +25,7 @@ from ..models.lists import listed
 from ..models.queues import ControlPause, Drain, QueueLimit, QueueList, QueuesJson, ScaleRequest
 from ..request import Call, Posting, Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 
 router = APIRouter(prefix="/api/v1", tags=["queues"])
 
@@ -41,7 +42,9 @@ _HANDLER = answers({200: (PausedHandlerJson, "The handler as it is now.")}, 409,
 _WORKER = answers({200: (DrainStateJson, "Whether it is being drained.")}, 404, 409, 422)
 
 
-@router.get("/queues", operation_id="list_queues", responses=answers({200: (QueuesJson, "Queues.")}))
+@router.get(
+    "/queues", operation_id="list_queues", openapi_extra=DEFAULT_TOOL, responses=answers({200: (QueuesJson, "Queues.")})
+)
 async def list_queues(call: Viewing, wanted: Annotated[QueueList, Query()]) -> Response:
     """Every queue that a job or a worker names, in which executions wait or run, or which has a control. The numbers
     are about a second old."""
@@ -54,21 +57,27 @@ async def get_queue(call: Viewing, name: QueueName) -> Response:
     return respond(json(await _queue(call, name)))
 
 
-@router.post("/queues/{name}/pause", operation_id="pause_queue", responses=_QUEUE)
+@router.post(
+    "/queues/{name}/pause", operation_id="pause_queue", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_QUEUE
+)
 async def pause_queue(call: Posting, name: QueueName, body: ControlPause | None = None) -> Response:
     """Within two seconds, no process begins executions of this queue until it is resumed. Those that run finish. With
     `resume_at` the pause ends by itself."""
     return await _change(call, lambda: _pause(call, "queue", name, body), lambda: _queue(call, name))
 
 
-@router.post("/queues/{name}/resume", operation_id="resume_queue", responses=_QUEUE)
+@router.post(
+    "/queues/{name}/resume", operation_id="resume_queue", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_QUEUE
+)
 async def resume_queue(call: Posting, name: QueueName, body: Empty | None = None) -> Response:
     """End a pause."""
     resume = call.engine.controls.resume
     return await _change(call, lambda: resume("queue", name, by=call.by), lambda: _queue(call, name))
 
 
-@router.post("/queues/{name}/limit", operation_id="limit_queue", responses=_QUEUE)
+@router.post(
+    "/queues/{name}/limit", operation_id="limit_queue", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_QUEUE
+)
 async def limit_queue(call: Posting, name: QueueName, body: QueueLimit) -> Response:
     """Set how many executions of this queue run at once, and how many begin, over all processes. A ceiling that is left
     out is removed. Running executions are not stopped."""
@@ -79,7 +88,12 @@ async def limit_queue(call: Posting, name: QueueName, body: QueueLimit) -> Respo
     return await _change(call, limit, lambda: _queue(call, name))
 
 
-@router.get("/scale", operation_id="get_scale", responses=answers({200: (ScaleJson, "Numbers for an autoscaler.")}))
+@router.get(
+    "/scale",
+    operation_id="get_scale",
+    openapi_extra=DEFAULT_TOOL,
+    responses=answers({200: (ScaleJson, "Numbers for an autoscaler.")}),
+)
 async def get_scale(call: Viewing, wanted: Annotated[ScaleRequest, Query()]) -> Response:
     """How many processes a queue needs, for KEDA, a HorizontalPodAutoscaler or a script. `wanted` is 0 only if nothing
     is due, runs or waits for a limit, and nothing will be due within two minutes."""
@@ -87,20 +101,29 @@ async def get_scale(call: Viewing, wanted: Annotated[ScaleRequest, Query()]) -> 
     return respond(json(scale_json(found)))
 
 
-@router.post("/handlers/{name}/pause", operation_id="pause_handler", responses=_HANDLER)
+@router.post(
+    "/handlers/{name}/pause", operation_id="pause_handler", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_HANDLER
+)
 async def pause_handler(call: Posting, name: HandlerName, body: ControlPause | None = None) -> Response:
     """No process begins an execution of this handler until it is resumed, whatever its job or queue."""
     return await _change(call, lambda: _pause(call, "handler", name, body), lambda: _handler(call, name))
 
 
-@router.post("/handlers/{name}/resume", operation_id="resume_handler", responses=_HANDLER)
+@router.post(
+    "/handlers/{name}/resume",
+    operation_id="resume_handler",
+    openapi_extra=DEFAULT_TOOL | REVERSIBLE,
+    responses=_HANDLER,
+)
 async def resume_handler(call: Posting, name: HandlerName, body: Empty | None = None) -> Response:
     """End a pause."""
     resume = call.engine.controls.resume
     return await _change(call, lambda: resume("handler", name, by=call.by), lambda: _handler(call, name))
 
 
-@router.post("/workers/{id}/drain", operation_id="drain_worker", responses=_WORKER)
+@router.post(
+    "/workers/{id}/drain", operation_id="drain_worker", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_WORKER
+)
 async def drain_worker(call: Posting, id: WorkerId, body: Drain | None = None) -> Response:
     """This process takes no more work and finishes what it runs. It stays up until you undrain or stop it."""
     given = body or Drain()
@@ -112,7 +135,9 @@ async def drain_worker(call: Posting, id: WorkerId, body: Drain | None = None) -
     return await call.once(work)
 
 
-@router.post("/workers/{id}/undrain", operation_id="undrain_worker", responses=_WORKER)
+@router.post(
+    "/workers/{id}/undrain", operation_id="undrain_worker", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_WORKER
+)
 async def undrain_worker(call: Posting, id: WorkerId, body: Empty | None = None) -> Response:
     """This process takes work again."""
 

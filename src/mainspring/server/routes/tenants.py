@@ -12,11 +12,14 @@ from ..errors import respond
 from ..models.tenants import BusyTenantList, BusyTenantsJson
 from ..request import Viewing, json
 from ..responses import answers
+from ..tool_marks import DEFAULT_TOOL
 
 router = APIRouter(prefix="/api/v1/tenants", tags=["tenants"])
 
 
-@router.get("", operation_id="list_tenants", responses=answers({200: (BusyTenantsJson, "Tenants.")}))
+@router.get(
+    "", operation_id="list_tenants", openapi_extra=DEFAULT_TOOL, responses=answers({200: (BusyTenantsJson, "Tenants.")})
+)
 async def list_tenants(call: Viewing, wanted: Annotated[BusyTenantList, Query()]) -> Response:
     """The tenants with the most executions that wait or run, or with the most failed attempts of the last 24 hours. The
     numbers are at most a few seconds old."""

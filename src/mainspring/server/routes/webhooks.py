@@ -28,6 +28,7 @@ from ..models.webhooks import (
 )
 from ..request import AdminChanging, AdminCommanding, AdminPosting, Call, Viewing, Wait, ended, json, seconds
 from ..responses import answers
+from ..tool_marks import REVERSIBLE
 
 router = APIRouter(prefix="/api/v1/webhooks", tags=["webhooks"])
 
@@ -84,13 +85,13 @@ async def remove_webhook(call: AdminChanging, id: WebhookId) -> Response:
     return respond(Answer(204))
 
 
-@router.post("/{id}/enable", operation_id="enable_webhook", responses=_NOW)
+@router.post("/{id}/enable", operation_id="enable_webhook", openapi_extra=REVERSIBLE, responses=_NOW)
 async def enable_webhook(call: AdminCommanding, id: WebhookId, body: Empty | None = None) -> Response:
     """Send to it again. What was cancelled while it was disabled is sent by a bulk retry of its deliveries."""
     return await _steer(call, lambda: call.engine.webhooks.enable(id, by=call.by, seen=call.seen))
 
 
-@router.post("/{id}/disable", operation_id="disable_webhook", responses=_NOW)
+@router.post("/{id}/disable", operation_id="disable_webhook", openapi_extra=REVERSIBLE, responses=_NOW)
 async def disable_webhook(call: AdminCommanding, id: WebhookId, body: WebhookDisable | None = None) -> Response:
     """Send nothing more to it, and cancel what waits."""
     reason = None if body is None else body.reason
