@@ -42,10 +42,11 @@ def alive(pid: int) -> bool:
     return True
 
 
-@pytest.mark.req("OBS-1", "OPS-8")
+@pytest.mark.req("OBS-1", "OPS-8", "DEV-2")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_run_logs_its_settings_and_stops_in_order(cli: CommandLine, number: signal.Signals) -> None:
     process = cli.serve("--log-format", "json", "--concurrency", "3")
+    cli.until(lambda: '"next_runs"' in cli.log().read_text(), process)
     process.send_signal(number)
     assert process.wait(DEADLINE) == 0
     lines = [json.loads(line) for line in cli.log().read_text().splitlines()]
@@ -55,6 +56,9 @@ def test_run_logs_its_settings_and_stops_in_order(cli: CommandLine, number: sign
     running = next(line for line in lines if line.get("event") == "running")
     assert (running["settings"]["lease"], running["settings"]["concurrency"]) == (30.0, 3)
     assert "fold_interval" in running["settings"]
+    [next_runs] = [line["jobs"] for line in lines if line.get("event") == "next_runs"]
+    assert [each["job"] for each in next_runs] == ["report", "broken", "greet", "slow"]  # those on demand come last
+    assert next_runs[0]["next_run_at"].endswith("T00:30:00+00:00")  # 03:30 in Istanbul
     assert [line["event"] for line in lines[-2:]] == ["stopping", "stopped"]
     assert pids(cli) == set()
 

@@ -19,7 +19,7 @@ import pytest
 
 from mainspring import Execution, Mainspring, Retry, every
 from mainspring.cli import main
-from mainspring.cli.commands.run import OrphanWatch
+from mainspring.cli.start_report import OrphanWatch
 from mainspring.model.store.messages import WorkerInfo
 from tests.support import until
 

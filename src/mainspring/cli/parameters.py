@@ -16,6 +16,7 @@ from ..core.declaring.job_specs import name_in_requests, options_of, taken_away
 from ..core.declaring.options import EDITABLE, HTTP_FIELDS
 from ..core.views.execution import Execution
 from ..model.errors import ExecutionNotFound, InvalidValue, nearest, shown
+from ..model.values.ids import short_id as short_id
 from ..model.values.reading import duration, instant_or_local
 from .session import ClientSession
 
@@ -167,20 +168,10 @@ def called(session: ClientSession, work: Any) -> Any:
 
 
 SHORTEST = 8
-ENDING = 12
 PAGE, PAGES = 1_000, 10
 """An ending is searched for in so many pages of the newest executions."""
 
 _HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
-
-def short_id(id: str) -> str:
-    """The end of an id, where ids differ: they begin with the time.
-
-    >>> short_id("019a1b2c-3d4e-7f00-8a1b-0123456789ab")
-    '…0123456789ab'
-    """
-    return f"…{id[-ENDING:]}" if len(id) == len(_HIGHEST) else id
 
 
 async def find_execution(app: Mainspring, text: str) -> Execution:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
+import threading
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
@@ -108,3 +110,14 @@ class Supervisor:
 def _signal(process: Process, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
         process.send_signal(number)
+
+
+def stop_with_parent() -> None:
+    """The supervisor holds the other end of standard input: when it is gone, this process drains and ends."""
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="mainspring-parent-watch", daemon=True).start()

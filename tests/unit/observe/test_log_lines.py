@@ -234,10 +234,36 @@ def test_the_console_line_shows_time_level_event_and_fields() -> None:
     )
     assert ConsoleFormatter().format(handlers_own)[13:] == "INFO     crawl: page 1"
     vars(handlers_own).update(execution_id="e1", trace_id="t1", tenant="acme", attempt=2)
-    ids = "tenant=acme attempt=2 trace_id=t1 execution_id=e1"
+    ids = "tenant=acme attempt=2 e1"
     assert ConsoleFormatter().format(handlers_own)[13:] == f"INFO     crawl: page 1 {ids}"
     coloured = ConsoleFormatter(colour=True).format(one(Started(RUN, 0)))
     assert "\x1b[36mINFO" in coloured
+
+
+@pytest.mark.req("DEV-2")
+def test_ordinary_console_lines_fit_100_columns_and_name_an_execution_once_and_shortly() -> None:
+    id, worker = "01a1ef02-d546-8e01-ad42-bc056b60ef7e", "01a1ef02-c1c3-7743-b7db-07a4a0f21a7e"
+    run = ExecutionRow(
+        id=id, job="send-reminder", job_id=worker, handler="remind", trigger="schedule", trace_id=id.replace("-", "")
+    )
+    failure = {"error": "ValueError: no", "reason": "error", "error_group": "5f0c8a3b9d21"}
+    events: list[RowEvent] = [
+        Started(run, 0),
+        AttemptEnded(run, State.COMPLETED, 1, 501.091, reason="completed"),
+        AttemptEnded(run, State.FAILED, 1, 61_501.0, traceback="Traceback ...\nValueError: no", **failure),
+        AttemptEnded(run, State.PENDING, 1, 12.0, retry_in=4.1234, **failure),
+    ]
+    lines = [ConsoleFormatter().format(one(event)).partition("\n")[0] for event in events]
+    assert [line[13:] for line in lines] == [
+        "INFO     job_start     job=send-reminder trigger=schedule …bc056b60ef7e",
+        "INFO     job_end       job=send-reminder took=501ms state=completed …bc056b60ef7e",
+        "ERROR    job_failed    job=send-reminder took=61.5s error_group=5f0c8a3b9d21 …bc056b60ef7e",
+        "WARNING  job_retry     job=send-reminder retry_in=4.12s …bc056b60ef7e ValueError: no",
+    ]
+    others: list[RowEvent] = [Running(worker, ("scheduler", "worker", "api"), {"lease": 30.0}), Stopped(worker, 0)]
+    lines += [ConsoleFormatter().format(one(event)) for event in others]
+    assert lines[-2].endswith("running       worker=…07a4a0f21a7e roles=scheduler,worker,api")
+    assert max(map(len, lines)) <= 100
 
 
 def test_text_values_are_quoted_where_a_reader_could_be_misled() -> None:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 from ...app.mainspring import Mainspring
-from ...app.process import uses_uvloop
 from ...config.settings import SETTINGS as ALL_SETTINGS
-from ...model.errors import MainspringError, nearest
-from ...model.events import Running
+from ...model.errors import nearest
 from ...model.values.reading import duration
 from ...observe.logs.setup import already_configured, configure_logging
 from ..load import load_app
 from ..root import EXIT_CODES, example
+from ..start_report import NextRuns, OrphanWatch, report_start
+from ..supervisor import stop_with_parent, supervise
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-logger = logging.getLogger("mainspring")
 
 SETTINGS = (
     *("roles", "queues", "exclude", "concurrency", "start_timeout", "stop_timeout"),
@@ -89,14 +82,12 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         level = options["log_level"] or app.settings.log_level
         configure_logging(options["log_format"] or app.settings.log_format, level.upper(), index)
     if index is None:
-        _say_what_starts(app, checked, processes)
+        report_start(app, checked, processes)
     if processes > 1:
-        from ..supervisor import supervise
-
         stop_timeout = duration("--stop-timeout", options["stop_timeout"] or app.settings.stop_timeout)
         return supervise(_child_command(command, target, options), processes, stop_timeout)
     if index is not None:
-        _stop_with_parent()
+        stop_with_parent()
         if index >= SCHEDULERS and "roles" not in settings and "worker" in app.settings.roles:
             settings["roles"] = "worker"
         settings |= _beside_the_first(checked.get("roles", app.settings.roles)) if index else {}
@@ -108,6 +99,7 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         click.echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
     if not index:
         _warn_of_unknown(app, checked.get("exclude", app.settings.exclude))
+        app.observe(NextRuns(app))
         app.observe(OrphanWatch(app))
     app.run(**settings)
     return 0
@@ -134,45 +126,6 @@ def _beside_the_first(roles: tuple[str, ...]) -> dict[str, str]:
     return {"roles": ",".join(role for role in roles if role != "api")} if "api" in roles else {}
 
 
-def _say_what_starts(app: Mainspring, options: dict[str, Any], processes: int) -> None:
-    """The most important settings; the intervals are logged once the process runs."""
-    settings: dict[str, Any] = app.settings.in_force() | options
-    fields = {
-        "database": settings["database_url"],
-        "jobs": len(app._runtime.declares),
-        "roles": ",".join(settings["roles"]),
-        "concurrency": settings["concurrency"],
-        "timezone": settings["timezone"],
-        **({"listens": f"{settings['host']}:{settings['port']}"} if "api" in settings["roles"] else {}),
-        "event_loop": "uvloop" if uses_uvloop(settings["uvloop"]) else "asyncio",
-        **({"processes": processes} if processes > 1 else {}),
-    }
-    text = " ".join(["starting", *(f"{name}={value}" for name, value in fields.items())])
-    logger.info(text, extra={"event": "starting", **fields})
-
-
-class OrphanWatch:
-    """An observer: once this process runs, it logs the jobs whose executions wait for code that no process runs."""
-
-    def __init__(self, app: Mainspring) -> None:
-        self._app = app
-        self._task: asyncio.Task[None] | None = None
-
-    def __call__(self, event: object) -> None:
-        if isinstance(event, Running):
-            self._task = asyncio.get_running_loop().create_task(self._report())
-
-    async def _report(self) -> None:
-        try:
-            waiting = await self._app.monitoring.waiting_for_code()
-        except MainspringError:
-            return  # this process is stopping, or the store fails, which is reported elsewhere
-        for name, pending in waiting.items():
-            fields = {"job": name, "pending": pending}
-            text = f"job={name} pending={pending}: no running process declares it, so no process runs them"
-            logger.warning("job_orphaned " + text, extra={"event": "job_orphaned", **fields})
-
-
 def _child_command(command: str, target: str, options: dict[str, Any]) -> list[str]:
     given = {name: value for name, value in options.items() if value is not None}
     if command == "worker":
@@ -182,14 +135,3 @@ def _child_command(command: str, target: str, options: dict[str, Any]) -> list[s
     if uvloop is not None:
         flags.append("--uvloop" if uvloop else "--no-uvloop")
     return [sys.executable, "-m", "mainspring", command, target, *flags]
-
-
-def _stop_with_parent() -> None:
-    """The supervisor holds the other end of standard input: when it is gone, this process drains and ends."""
-
-    def watch() -> None:
-        while os.read(0, 4096):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="mainspring-parent-watch", daemon=True).start()

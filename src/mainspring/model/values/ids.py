@@ -11,6 +11,7 @@ from typing import Protocol
 
 from ..time.instants import Micros
 
+LENGTH, ENDING = 36, 12
 _AT_ONCE = 100
 _PLACES = [f"{micros * 4096 // 1000:03x}-" for micros in range(1000)]
 _VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
@@ -96,6 +97,15 @@ def time_of_id(id: str) -> Micros:
     1700000000000000
     """
     return int(id.replace("-", "")[:12], 16) * 1000
+
+
+def short_id(id: str) -> str:
+    """The end of an id, where ids differ: they begin with the time. People read it; commands find executions by it.
+
+    >>> short_id("019a1b2c-3d4e-7f00-8a1b-0123456789ab")
+    '…0123456789ab'
+    """
+    return f"…{id[-ENDING:]}" if len(id) == LENGTH else id
 
 
 def tick_id(job_id: str, tick: Micros, kind: str = "tick") -> str:

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from ...model.values.ids import short_id
+
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
+INDENT = 36
+"""Where the text of an event begins: after the time, the level and the name of the event."""
 _COLOURS = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 
 
@@ -50,7 +55,8 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(logging.Formatter):
-    """Local time, level and message; in colour if `colour` is set, with the number of the `process` if given."""
+    """Local time, level and message; in colour if `colour` is set, with the number of the `process` if given. A line
+    names its execution once, by the end of its id."""
 
     def __init__(self, colour: bool = False, process: int | None = None) -> None:
         super().__init__()
@@ -75,18 +81,26 @@ class ConsoleFormatter(logging.Formatter):
         return self._bold(f"{name:<13}")
 
     def _text(self, record: logging.LogRecord) -> str:
-        """Mainspring's own lines begin with the event, lines of handlers with their job; both end with the ids."""
+        """Mainspring's own lines begin with the event, lines of handlers with their job."""
         event, job = getattr(record, "event", None), getattr(record, "job", None)
         if event is not None and record.name.startswith("mainspring"):
-            return f"{self.event(event)} {record.message.removeprefix(str(event)).lstrip(': ')}"
+            return f"{self.event(event)} {self._event_text(record, str(event))}"
         text = f"{self._bold(str(job))}: {record.message}" if job is not None else record.message
-        execution_id, trace_id = getattr(record, "execution_id", None), getattr(record, "trace_id", None)
+        execution_id = getattr(record, "execution_id", None)
         if execution_id is None:
             return text
         tenant, attempt = getattr(record, "tenant", None), getattr(record, "attempt", None)
         whose = "" if tenant is None else f"tenant={tenant} "
         again = f"attempt={attempt} " if isinstance(attempt, int) and attempt > 1 else ""
-        return f"{text} {self._dim(f'{whose}{again}trace_id={trace_id} execution_id={execution_id}')}"
+        return f"{text} {self._dim(f'{whose}{again}{short_id(str(execution_id))}')}"
+
+    def _event_text(self, record: logging.LogRecord, event: str) -> str:
+        """Further lines stand below the first."""
+        if isinstance(record.msg, EventText):
+            text = record.msg.short(traceback_follows=bool(record.exc_text))
+        else:
+            text = record.message.removeprefix(event).lstrip(": ")
+        return text.replace("\n", "\n" + " " * (INDENT + len(self._process)))
 
     def _dim(self, text: str) -> str:
         return f"\x1b[2m{text}\x1b[0m" if self._colour else text
@@ -105,7 +119,70 @@ def _time(record: logging.LogRecord) -> datetime:
 
 
 _IDS = ("execution_id", "trace_id")
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/+-*@,")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)")
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_BARE = frozenset("…abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/+-*@,")
+
+
+class EventText:
+    """The text of an event, rendered when a formatter asks for it: the one for programs does not. As text it has every
+    field; `short` is what fits a line of a terminal, or `lines` if they are given."""
+
+    __slots__ = ("_fields", "_lines", "_name")
+
+    def __init__(self, name: str, fields: Mapping[str, Any], lines: str | None = None) -> None:
+        self._name, self._fields, self._lines = name, fields, lines
+
+    def __str__(self) -> str:
+        return message(self._name, self._fields)
+
+    def short(self, *, traceback_follows: bool = False) -> str:
+        if self._lines is not None:
+            return self._lines
+        fields = dict(self._fields)
+        execution, error = fields.pop("execution_id", None), fields.pop("error", None)
+        if error is not None and fields.get("reason") in ("error", "failed"):
+            del fields["reason"]  # the error says it
+        words = [f"{name}={plain(value)}" for name, value in _short_fields(fields)]
+        if execution is not None:
+            words.append(short_id(str(execution)))
+        if error is not None and not (execution is not None and traceback_follows):
+            words.append(_first_line(str(error)))
+        return " ".join(words)
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if line.isprintable() else json.dumps(line, ensure_ascii=False)
+
+
+def _short_fields(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The fields that people read in passing; the others are in JSON lines and in the execution itself."""
+    hidden = {"trace_id", "settings"}
+    if "duration_ms" in fields:
+        hidden |= {"trigger"}  # the line of the start has it
+    if fields.get("retry_in") is not None:
+        hidden |= {"error_group", "duration_ms"}
+    if fields.get("attempt") == 1:
+        hidden |= {"attempt"}
+    shown = {name: value for name, value in fields.items() if name not in hidden}
+    return [_short_field(name, value) for name, value in _flat(shown) if value not in (None, (), [])]
+
+
+def _short_field(name: str, value: Any) -> tuple[str, Any]:
+    if name == "duration_ms":
+        return "took", f"{value:.0f}ms" if value < 1000 else f"{value / 1000:.1f}s"
+    if name == "retry_in":
+        return name, f"{value:.3g}s"
+    if isinstance(value, str):
+        value = _local_time(value) if _TIME.fullmatch(value) else short_id(value) if _ID.fullmatch(value) else value
+    return name, value
+
+
+def _local_time(text: str) -> str:
+    """In the reader's own zone; the date only if it is not today's."""
+    at = datetime.fromisoformat(text).astimezone()
+    return f"{at:%H:%M:%S}" if at.date() == datetime.now().astimezone().date() else f"{at:%Y-%m-%dT%H:%M:%S}"
 
 
 def message(name: str, fields: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ from ...model.events import (
 from ...model.execution import ExecutionRow, State
 from ...model.time.instants import Micros, to_datetime
 from .context import fields_of_execution as _of
-from .formats import message
+from .formats import EventText
 
 NAME = "mainspring"
 DEBUG, INFO, WARNING, ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
@@ -247,7 +247,7 @@ class LogLines:
     ) -> None:
         if self._logger.isEnabledFor(level):
             everything = {**fields, **{key: value for key, value in more.items() if value is not None}}
-            self._record(level, name, everything, _Message(name, everything), traceback)
+            self._record(level, name, everything, EventText(name, everything), traceback)
 
     def _record(
         self, level: int, name: str, fields: Mapping[str, Any], text: object, traceback: str | None = None
@@ -288,15 +288,3 @@ def _flat_settings(settings: Mapping[str, object], logged: Mapping[str, Any]) ->
     """Settings that hold one value and are not logged already, under the names that users give them."""
     flat = {key: value for key, value in settings.items() if key not in logged and not isinstance(value, Mapping)}
     return {_PUBLIC_NAMES.get(key, key): value for key, value in flat.items()}
-
-
-class _Message:
-    """Text that is rendered when a formatter asks for it: the one for programs does not."""
-
-    __slots__ = ("_fields", "_name")
-
-    def __init__(self, name: str, fields: Mapping[str, Any]) -> None:
-        self._name, self._fields = name, fields
-
-    def __str__(self) -> str:
-        return message(self._name, self._fields)

@@ -9,7 +9,7 @@ import pytest
 
 from mainspring import Mainspring, every
 from mainspring.app.adapters import SystemClock
-from mainspring.cli.commands.run import OrphanWatch
+from mainspring.cli.start_report import OrphanWatch
 from mainspring.core.jobs.job_cache import BATCH
 from mainspring.core.queries.queries import WALKED
 from mainspring.stores.memory import MemoryStore
