@@ -257,7 +257,7 @@ def test_ordinary_console_lines_fit_100_columns_and_name_an_execution_once_and_s
     assert [line[13:] for line in lines] == [
         "INFO     job_start     job=send-reminder trigger=schedule …bc056b60ef7e",
         "INFO     job_end       job=send-reminder took=501ms state=completed …bc056b60ef7e",
-        "ERROR    job_failed    job=send-reminder took=61.5s error_group=5f0c8a3b9d21 …bc056b60ef7e",
+        "ERROR    job_failed    job=send-reminder took=61.5s group=5f0c8a3b9d21 …bc056b60ef7e",
         "WARNING  job_retry     job=send-reminder retry_in=4.12s …bc056b60ef7e ValueError: no",
     ]
     others: list[RowEvent] = [Running(worker, ("scheduler", "worker", "api"), {"lease": 30.0}), Stopped(worker, 0)]

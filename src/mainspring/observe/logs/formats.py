@@ -174,6 +174,8 @@ def _short_field(name: str, value: Any) -> tuple[str, Any]:
         return "took", f"{value:.0f}ms" if value < 1000 else f"{value / 1000:.1f}s"
     if name == "retry_in":
         return name, f"{value:.3g}s"
+    if name == "error_group":
+        return "group", value
     if isinstance(value, str):
         value = _local_time(value) if _TIME.fullmatch(value) else short_id(value) if _ID.fullmatch(value) else value
     return name, value
