@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from mainspring import JobContext, Mainspring
+from mainspring.server.dashboard import live
 from mainspring.server.dashboard.live import LIVE_HEADER, LivePages
 from mainspring.server.dashboard.visit import NOTICE
 from mainspring.server.stream import MOST_OF_ONE, Streams
@@ -373,7 +374,10 @@ async def test_where_nobody_logs_in_streams_are_counted_by_address() -> None:
         await app.close()
 
 
-async def test_commands_that_touch_no_execution_reach_open_pages_within_two_reads() -> None:
+async def test_commands_that_touch_no_execution_reach_open_pages_within_two_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "TAIL_EVERY", 0.1)
     app = Mainspring("memory://")
 
     @app.job("hello", cron="0 3 * * *")

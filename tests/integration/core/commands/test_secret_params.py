@@ -10,6 +10,7 @@ import pytest
 
 from mainspring import InvalidValue, Mainspring, NonRetryable, Secret
 from mainspring.core.render.entities import backfill_json, bulk_action_json, execution_json, job_json, template_json
+from mainspring.core.rules import transitions
 from mainspring.core.rules.secret_params import CHANGED
 from mainspring.model.values.access import HIDDEN
 from tests.mongo_server import mongo
@@ -110,7 +111,8 @@ async def test_jobs_templates_and_backfills(nodes: Nodes) -> None:
         _shown([(each.before, each.after) for each in await web.audits()])
 
 
-async def test_every_kind_of_execution_carries_them(nodes: Nodes) -> None:
+async def test_every_kind_of_execution_carries_them(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transitions, "MISMATCH_PATIENCE_ALONE", 0.0)  # no other worker could read the parameters
     app = _shop(nodes, [])
 
     @app.job("each", tenants=["a", "b"], params={"key": MARKER}, isolation="thread")
