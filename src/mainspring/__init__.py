@@ -51,7 +51,7 @@ from .model.limits import Limit
 from .model.policies import CatchUp, Retention, Retry, Unique
 from .model.triggers import any_of, cron, daily_at, every, hourly_at, monthly_at, once, weekly_at
 from .model.values.access import Secret
-from .model.windows import Window, limited, offset
+from .model.windows import Window, days_ago, limited, offset
 from .version import VERSION
 
 __version__ = VERSION
@@ -105,6 +105,7 @@ __all__ = [
     "cron",
     "current_tenant",
     "daily_at",
+    "days_ago",
     "every",
     "hourly_at",
     "limited",

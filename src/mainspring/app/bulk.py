@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ..core.bulk.commands import BulkRequest
-from ..core.commands.bulk import BulkItem, BulkResult
+from ..core.commands.bulk import BulkItem, BulkResult, ExecutionCommand, JobCommand
+from ..core.filters.arguments import ErrorFilters, ExecutionFilters, JobFilters
 from ..core.queries.queries import id_of
 from ..core.views.execution import Execution
 from ..core.views.records import BulkAction, bulk_view
-from ..model.bulk import BulkItemRow, BulkPreview
+from ..model.bulk import BulkItemRow, BulkPreview, BulkTarget, BulkVerb, ItemStatus
+from ..model.values.given import Rate, Several
 from .runtime import Runtime
 
 
@@ -37,14 +39,14 @@ class AppBulk:
 
     async def start(
         self,
-        action: str,
-        target: str = "executions",
+        action: BulkVerb,
+        target: BulkTarget = "executions",
         ids: Iterable[Execution | str] | None = None,
         *,
-        filter: Mapping[str, Any] | None = None,
+        filter: ExecutionFilters | JobFilters | ErrorFilters | None = None,
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
-        pace: float | str | None = None,
+        pace: Rate | None = None,
         probe: int = 0,
         note: str | None = None,
         by: str = "system",
@@ -62,11 +64,11 @@ class AppBulk:
 
     async def preview(
         self,
-        action: str,
-        target: str = "executions",
+        action: BulkVerb,
+        target: BulkTarget = "executions",
         ids: Iterable[Execution | str] | None = None,
         *,
-        filter: Mapping[str, Any] | None = None,
+        filter: ExecutionFilters | JobFilters | ErrorFilters | None = None,
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
     ) -> BulkPreview:
@@ -82,7 +84,9 @@ class AppBulk:
         """Bulk actions that are not over, and the last ones that are, newest first."""
         return [bulk_view(each) for each in await (await self._runtime.engine()).bulk_actions.list(limit)]
 
-    async def items(self, id: str, status: str | None = None, limit: int = 100, after: str | None = None) -> BulkItems:
+    async def items(
+        self, id: str, status: ItemStatus | None = None, limit: int = 100, after: str | None = None
+    ) -> BulkItems:
         """What became of its items: those `done`, `refused` or `skipped`, or all. Pass `next` as `after` for more."""
         found, next = await (await self._runtime.engine()).bulk_actions.items(id, status, limit, after)
         return BulkItems(found, next)
@@ -97,8 +101,8 @@ class AppBulk:
 
     async def jobs(
         self,
-        command: str,
-        names: Iterable[str],
+        command: JobCommand,
+        names: Several[str] | Iterator[str],
         *,
         by: str = "system",
         note: str | None = None,
@@ -115,7 +119,7 @@ class AppBulk:
 
     async def executions(
         self,
-        command: str,
+        command: ExecutionCommand,
         executions: Iterable[Execution | str],
         *,
         by: str = "system",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.errors.commands import ErrorGroupView, ErrorOrder, failed_with
 from ..core.views.records import BulkAction
+from ..model.values.given import Rate, When
 from ..model.values.reading import whole
 from .bulk import AppBulk
 from .runtime import Runtime
@@ -25,7 +24,7 @@ class AppErrors:
         *,
         job: str | None = None,
         tenant: str | None = None,
-        since: Any = None,
+        since: When | None = None,
         muted: bool | None = None,
         sort: ErrorOrder = "last_seen",
         limit: int = 100,
@@ -45,7 +44,7 @@ class AppErrors:
         """One group with a sample traceback; `ErrorGroupNotFound` if there is none of this id."""
         return await (await self._runtime.engine()).errors.get(id)
 
-    async def mute(self, id: str, *, note: str = "", until: Any = None, by: str = "system") -> ErrorGroupView:
+    async def mute(self, id: str, *, note: str = "", until: When | None = None, by: str = "system") -> ErrorGroupView:
         """Fire no alerts for this group until the given time, or until the error changes: until it occurs in a job or
         in a release that had not shown it."""
         return await (await self._runtime.engine()).errors.mute(id, note=note, until=until, by=by)
@@ -58,7 +57,7 @@ class AppErrors:
         self,
         id: str,
         *,
-        pace: float | str | None = None,
+        pace: Rate | None = None,
         probe: int = 0,
         note: str | None = None,
         by: str = "system",

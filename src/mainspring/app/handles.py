@@ -11,6 +11,7 @@ from typing import (
     Generic,
     NamedTuple,
     ParamSpec,
+    TypeAlias,
     TypedDict,
     TypeVar,
     Unpack,
@@ -20,10 +21,12 @@ from typing import (
 
 from ..core.declaring.context import JobContext
 from ..core.declaring.handler import method_of
+from ..core.declaring.handler_types import Executes, Performs
 from ..core.declaring.registry import Registry
 from ..core.views.execution import Execution
 from ..model.errors import InvalidValue
 from ..model.policies import Unique
+from ..model.values.given import When
 
 if TYPE_CHECKING:
     from .mainspring import Mainspring
@@ -33,6 +36,7 @@ Q = ParamSpec("Q")  # the parameters of the function itself: those of an enqueue
 R = TypeVar("R")  # the result of the job
 C = TypeVar("C")  # what calling the function returns: the result, or a coroutine
 T = TypeVar("T")
+H = TypeVar("H", bound=Performs | Executes)
 
 FUNCTION_ATTRIBUTES = (*WRAPPER_ASSIGNMENTS, "__code__", "__defaults__", "__kwdefaults__")
 """With these, `inspect` sees the signature of the function, and whether it is a coroutine function."""
@@ -41,7 +45,7 @@ FUNCTION_ATTRIBUTES = (*WRAPPER_ASSIGNMENTS, "__code__", "__defaults__", "__kwde
 class PlainOptions(TypedDict, total=False):
     """What an enqueue may say besides the parameters, except `unique`. All of it is optional."""
 
-    start_at: Any
+    start_at: When | None
     priority: int | None
     queue: str | None
     by: str
@@ -63,6 +67,10 @@ class BoundCall(NamedTuple, Generic[R]):
     job: str
     params: Mapping[str, object]
     options: Mapping[str, object]
+
+
+EnqueueItem: TypeAlias = tuple[Any, ...] | list[Any]
+"""One item for `app.enqueue_many`: what `bind` returns, (handler, params), or (handler, params, options)."""
 
 
 class Request(Generic[P, R, T]):
@@ -187,7 +195,7 @@ class JobDecorator:
         self._app, self._registry, self._name, self._options = app, registry, name, options
 
     @overload
-    def __call__(self, function: type[T], /) -> type[T]: ...  # type: ignore[overload-overlap]  # a class is callable
+    def __call__(self, function: type[H], /) -> type[H]: ...  # type: ignore[overload-overlap]  # a class is callable
     @overload
     def __call__(
         self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, R]], /
@@ -203,7 +211,7 @@ class JobDecorator:
     @overload
     def __call__(self, function: Callable[P, R], /) -> JobHandle[P, R, P, R]: ...
     @overload
-    def __call__(self, function: T, /) -> T: ...
+    def __call__(self, function: H, /) -> H: ...
     def __call__(self, function: Any, /) -> Any:
         """The handle of a function; a class, or an object with `perform` or `execute`, as it is."""
         given = function.__wrapped__ if isinstance(function, JobHandle) else function

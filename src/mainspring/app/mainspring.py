@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from functools import cached_property
 from types import TracebackType
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from ..config.settings import SettingsOptions
 from ..core.declaring.context import JobContext
+from ..core.declaring.handler_types import AnyHandler, NamedHandler, TenantContext
 from ..core.declaring.options import JobOptions
 from ..core.declaring.registrar import Registrar
 from ..core.filters.arguments import FiltersBesideJob, JobFilters
@@ -20,6 +21,7 @@ from ..core.locks import Lock
 from ..core.monitoring.why import Reason
 from ..core.ports import Clock, Store
 from ..core.queries.changes import DEFAULT_SINCE, RecordedChange
+from ..core.queries.job_lists import JobSort
 from ..core.rules.edited_params import read_edit
 from ..core.views.events import Observer
 from ..core.views.execution import Execution, executions_of, row_of
@@ -36,11 +38,13 @@ from ..core.views.records import (
     worker_view,
 )
 from ..model.backfill import Windows
+from ..model.execution import TriggeredBy
 from ..model.triggers import Trigger
+from ..model.values.given import AnyCaseLogLevel, Duration, Instant, Several, When
 from ..model.values.reading import identifier
 from .bulk import AppBulk
 from .errors import AppErrors
-from .handles import BoundCall, EnqueueOptions, JobDecorator
+from .handles import BoundCall, EnqueueItem, EnqueueOptions, JobDecorator
 from .import_path import Origin
 from .monitoring import AppMonitoring
 from .namespaces import (
@@ -79,10 +83,10 @@ class Mainspring:
         self,
         database: str | os.PathLike[str] | Store | None = None,
         *,
-        jobs: Sequence[str] = (),
+        jobs: Several[str] = (),
         resources: Mapping[str, Any] | None = None,
         observers: Iterable[Observer] = (),
-        tenant_context: Callable[..., Any] | None = None,
+        tenant_context: TenantContext | None = None,
         logger: logging.Logger | None = None,
         tracer_provider: Any = None,
         clock: Clock | None = None,
@@ -157,12 +161,12 @@ class Mainspring:
         """
         return JobDecorator(self, self._runtime.registry, identifier("name", name), options)
 
-    def register(self, handler: Any, **options: Unpack[JobOptions]) -> None:
+    def register(self, handler: NamedHandler, **options: Unpack[JobOptions]) -> None:
         """Declare a class or instance with `name` and `perform(data, execution)`, and its job."""
         self._runtime.registry.register(handler, **options)
 
     def schedule(
-        self, name: str, handler: Any, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
+        self, name: str, handler: AnyHandler, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
     ) -> None:
         """Declare one more job for a handler, with its own trigger, parameters and queue."""
         self._runtime.registry.schedule(name, handler, trigger, **options)
@@ -263,7 +267,7 @@ class Mainspring:
     # --- making executions --------------------------------------------------------------------------------
     async def enqueue(
         self,
-        handler: Any,
+        handler: AnyHandler,
         params: Mapping[str, Any] | None = None,
         *,
         connection: Any = None,
@@ -284,10 +288,10 @@ class Mainspring:
     ) -> list[Execution[R] | None]: ...
     @overload
     async def enqueue_many(
-        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+        self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]: ...
     async def enqueue_many(
-        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+        self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]:
         """Enqueue many: `[handle.bind(x=1), (handler, params), (handler, params, {"priority": 5})]`, in that order.
 
@@ -298,14 +302,14 @@ class Mainspring:
 
     async def trigger(
         self,
-        name: Any,
+        name: AnyHandler,
         params: Mapping[str, Any] | None = None,
         *,
-        window: tuple[Any, Any] | None = None,
+        window: tuple[Instant, Instant] | None = None,
         by: str = "system",
         traceparent: str | None = None,
         tenant: str | None = None,
-        tenants: Iterable[str] | None = None,
+        tenants: Several[str] | None = None,
     ) -> Execution:
         """Run a job now, by its name or by its handler (function, class, object). Its next scheduled time does not
         change.
@@ -323,7 +327,7 @@ class Mainspring:
         self,
         name: str,
         *,
-        trigger: str = "manual",
+        trigger: TriggeredBy = "manual",
         triggered_by: str = "system",
         params: Mapping[str, Any] | None = None,
         traceparent: str | None = None,
@@ -337,7 +341,7 @@ class Mainspring:
             yield context
 
     async def backfill(
-        self, name: str, begin: Any = None, end: Any = None, **options: Unpack[BackfillOptions]
+        self, name: str, begin: Instant | None = None, end: Instant | None = None, **options: Unpack[BackfillOptions]
     ) -> Backfill:
         """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
         them. The options and more commands: `app.backfills`."""
@@ -350,8 +354,8 @@ class Mainspring:
         *,
         by: str = "system",
         note: str | None = None,
-        resume_at: Any = None,
-        resume_after: Any = None,
+        resume_at: Instant | None = None,
+        resume_after: Duration | None = None,
         seen: str | None = None,
     ) -> JobView:
         """Pause a job: no new ticks, and what runs finishes. `resume_at` or `resume_after` end the pause automatically.
@@ -421,15 +425,15 @@ class Mainspring:
         """Delete a job; with `purge` also its executions. `force` deletes it although other jobs come after it."""
         await (await self._runtime.engine()).steering.remove_job(name, by=by, force=force, purge=purge)
 
-    async def skip_occurrence(self, name: str, at: Any, *, by: str = "system") -> JobView:
+    async def skip_occurrence(self, name: str, at: Instant, *, by: str = "system") -> JobView:
         """Leave out the run that is due at `at`. A time without an offset is in the zone of the job."""
         return await (await self._runtime.engine()).steering.skip_occurrence(name, at, by=by)
 
-    async def move_occurrence(self, name: str, at: Any, to: Any, *, by: str = "system") -> JobView:
+    async def move_occurrence(self, name: str, at: Instant, to: Instant, *, by: str = "system") -> JobView:
         """Run what is due at `at` earlier or later, with the window it would have had."""
         return await (await self._runtime.engine()).steering.move_occurrence(name, at, to, by=by)
 
-    async def restore_occurrence(self, name: str, at: Any, *, by: str = "system") -> JobView:
+    async def restore_occurrence(self, name: str, at: Instant, *, by: str = "system") -> JobView:
         """Take back a skip or a move."""
         return await (await self._runtime.engine()).steering.restore_occurrence(name, at, by=by)
 
@@ -437,7 +441,7 @@ class Mainspring:
     async def jobs(
         self,
         *,
-        sort: str = "name",
+        sort: JobSort = "name",
         limit: int | None = None,
         offset: int = 0,
         after: str | None = None,
@@ -458,7 +462,7 @@ class Mainspring:
         """One job: its options, state, next run and last executions; `JobNotFound` if there is none of this name."""
         return await (await self._runtime.engine()).queries.shown(name)
 
-    async def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
+    async def windows(self, name: str, begin: Instant | None = None, end: Instant | None = None) -> Windows:
         """The data windows of a job inside [begin, end), and whether each is done, failed, missing or running. Without
         a range: from the first window that is known to now."""
         return await (await self._runtime.engine()).windows.windows(name, begin, end)
@@ -498,14 +502,14 @@ class Mainspring:
         return Execution(await (await self._runtime.engine()).queries.get(execution_id))
 
     async def logs(
-        self, execution: Execution | str, after: int = 0, level: str | None = None
+        self, execution: Execution | str, after: int = 0, level: AnyCaseLogLevel | None = None
     ) -> list[tuple[int, LogEntry]]:
         """The log lines of an execution, numbered; with `after`, only those beyond that number; with `level`, only
         those of this level and above."""
         return log_entries(await (await self._runtime.engine()).queries.logs(execution, after, level))
 
     async def follow(
-        self, execution: Execution | str, after: int = 0, level: str | None = None
+        self, execution: Execution | str, after: int = 0, level: AnyCaseLogLevel | None = None
     ) -> AsyncGenerator[LogEntry | Execution, None]:
         """What happens to an execution, wherever it runs: its log lines, and the execution itself whenever its state or
         its progress has changed. The last item is the ended execution. `after` and `level` as in `logs`."""
@@ -535,7 +539,7 @@ class Mainspring:
         return await (await self._runtime.engine()).controls.undrain(id, by=by)
 
     async def changes(
-        self, since: Any = DEFAULT_SINCE, *, until: Any = None, job: str | None = None, limit: int = 100
+        self, since: When = DEFAULT_SINCE, *, until: When | None = None, job: str | None = None, limit: int = 100
     ) -> list[RecordedChange]:
         """What changed, newest first: deploys, processes that started and stopped, jobs that a deploy created or
         changed, and what people did. `since` and `until` are instants, or durations before now such as "2h"."""
@@ -547,13 +551,15 @@ class Mainspring:
 
     # --- locks --------------------------------------------------------------------------------------------
     @asynccontextmanager
-    async def lock(self, name: str, ttl: Any = 30, *, hold_at_least: Any = 0, wait: Any = 0) -> AsyncIterator[Lock]:
+    async def lock(
+        self, name: str, ttl: Duration = 30, *, hold_at_least: Duration = 0, wait: Duration | None = 0
+    ) -> AsyncIterator[Lock]:
         """Hold a named lock across processes: renewed while it is held, released at the end. `LockTaken` if another
         process holds it longer than `wait`."""
         async with (await self._runtime.engine()).locks.lock(name, ttl, hold_at_least, wait) as lock:
             yield lock
 
-    async def try_lock(self, key: str, ttl: Any) -> bool:
+    async def try_lock(self, key: str, ttl: Duration) -> bool:
         """Take a lock that is not released but expires after `ttl`: True for the first caller only."""
         return await (await self._runtime.engine()).locks.try_lock(key, ttl)
 

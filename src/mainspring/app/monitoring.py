@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Literal
 
 from ..core.monitoring.activity import ActivitySeries
-from ..core.monitoring.missed_runs import MissedRuns, missed_filter
+from ..core.monitoring.missed_runs import MissedReason, MissedRuns, missed_filter
 from ..core.monitoring.watchdog import LateJob
 from ..core.queries.execution_lists import MAX_PAGE
 from ..core.rules.activity import Span
 from ..core.rules.problems import ProblemList
+from ..model.values.given import Duration, When
 from ..model.values.reading import choice, duration, whole
 from ..observe.metrics.alert_rules import SLACK, RecentDurations, rule_groups, rules_file
 from ..observe.metrics.grafana import dashboard
@@ -44,7 +45,12 @@ class AppMonitoring:
         return await (await self._runtime.engine()).watch.look()
 
     async def missed_runs(
-        self, job: str | None = None, *, reason: str | None = None, since: Any = None, until: Any = None
+        self,
+        job: str | None = None,
+        *,
+        reason: MissedReason | None = None,
+        since: When | None = None,
+        until: When | None = None,
     ) -> list[MissedRuns]:
         """The missed runs that watchers have found within the last 30 days, newest first. `reason` is no_scheduler or
         scheduler_behind; `since` and `until` refer to the first missed run of a stretch."""
@@ -63,7 +69,7 @@ class AppMonitoring:
         """The jobs whose handler no running process has, and how many of their executions wait for it."""
         return await (await self._runtime.engine()).queries.waiting_for_code()
 
-    async def alert_rules(self, slack: Any = SLACK, *, form: Literal["yaml", "json"] = "yaml") -> str:
+    async def alert_rules(self, slack: Duration = SLACK, *, form: Literal["yaml", "json"] = "yaml") -> str:
         """A file of alert rules for Prometheus, with limits that follow from the schedule, the timeout and the last
         runs of every job that has metrics. `slack` is how late a job may be before an alert fires."""
         seconds = duration("slack", slack, allow_zero=True)

@@ -18,7 +18,10 @@ from ..core.views.execution import Execution
 from ..core.views.job import JobView
 from ..core.views.records import Backfill, LockPage, LockView, backfill_view, lock_view
 from ..model.backfill import Only, Order
-from ..model.calendars.calendar import calendar
+from ..model.calendars.calendar import CalendarEntries, calendar
+from ..model.execution import Status
+from ..model.values.access import RoleName
+from ..model.values.given import Duration, Instant
 from ..model.values.reading import duration, identifier, whole
 from ..model.values.webhook_signatures import Style
 from .runtime import Runtime
@@ -31,7 +34,7 @@ class BackfillOptions(TypedDict, total=False):
     params: Mapping[str, Any] | None
     order: Order
     concurrency: int
-    pace: Any
+    pace: Duration | None
     only: Only
     force: bool
     dry_run: bool
@@ -45,7 +48,7 @@ class AppCalendars:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
-    def declare(self, name: str, entries: Any) -> None:
+    def declare(self, name: str, entries: CalendarEntries) -> None:
         """Declare a calendar in code: `app.calendars.declare("holidays", ["12-25", "2026-04-03"])`.
 
         `entries` are dates, days of the year, weekdays and ranges, or the text of an .ics file. It is stored when the
@@ -67,7 +70,7 @@ class AppCalendars:
         """The names of the jobs that refer to this calendar."""
         return await (await self._runtime.engine()).calendars.jobs_naming(name)
 
-    async def set(self, name: str, entries: Any, *, by: str = "system") -> CalendarView:
+    async def set(self, name: str, entries: CalendarEntries, *, by: str = "system") -> CalendarView:
         """Store a calendar under this name, replacing the present one, until it is set again or reverted."""
         return await (await self._runtime.engine()).calendars.set(name, entries, by=by)
 
@@ -126,7 +129,7 @@ class AppBackfills:
         self._runtime = runtime
 
     async def start(
-        self, name: str, begin: Any = None, end: Any = None, **options: Unpack[BackfillOptions]
+        self, name: str, begin: Instant | None = None, end: Instant | None = None, **options: Unpack[BackfillOptions]
     ) -> Backfill:
         """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
         them. A dry run lists them and writes nothing."""
@@ -173,7 +176,7 @@ class AppTenants:
         self,
         execution: Execution | str,
         *,
-        status: str | Iterable[str] | None = None,
+        status: Status | Iterable[Status] | None = None,
         limit: int = 100,
         offset: int = 0,
     ) -> list[TenantRun]:
@@ -196,7 +199,9 @@ class AppTokens:
         """Every API token, also those that have expired or were revoked, oldest first; without their secrets."""
         return await (await self._runtime.engine()).tokens.all()
 
-    async def create(self, name: str, role: str, *, expires: Any = None, by: str = "system") -> NewToken:
+    async def create(
+        self, name: str, role: RoleName, *, expires: Duration | None = None, by: str = "system"
+    ) -> NewToken:
         """Create an API token. Its text is in the answer and stored nowhere. `expires` is a duration."""
         return await (await self._runtime.engine()).tokens.create(name, role, expires=expires, by=by)
 
@@ -239,7 +244,7 @@ class AppHooks:
         return await hooks.set(name, job, style=style, secret=secret, enabled=enabled, by=by)
 
     async def rotate_secret(
-        self, name: str, secret: str | None = None, *, overlap: Any = "24h", by: str = "system"
+        self, name: str, secret: str | None = None, *, overlap: Duration = "24h", by: str = "system"
     ) -> HookWithSecret:
         """Add a secret, generated if none is given. Those before it are accepted for `overlap` more."""
         return await (await self._runtime.engine()).hooks.rotate_secret(name, secret, overlap=overlap, by=by)
@@ -276,6 +281,6 @@ class AppLocks:
         return await (await self._runtime.engine()).locks.release(name, by)
 
     @staticmethod
-    def suggested_ttl(expected: Any) -> float:
+    def suggested_ttl(expected: Duration) -> float:
         """The seconds that a lock of `try_lock` should last for work that takes about as long as `expected`."""
         return suggested_ttl(duration("expected", expected, allow_zero=True))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..core.monitoring.queues import MOST_PROCESSES
 from ..core.views.queues import HandlerView, QueueView, ScaleView
+from ..model.values.given import Duration, Instant, Rate
 from .runtime import Runtime
 
 
@@ -28,8 +27,8 @@ class AppQueues:
         name: str,
         *,
         note: str | None = None,
-        resume_at: Any = None,
-        resume_after: Any = None,
+        resume_at: Instant | None = None,
+        resume_after: Duration | None = None,
         by: str = "system",
     ) -> QueueView:
         """No process begins executions of this queue until it is resumed. Those that run finish."""
@@ -44,7 +43,7 @@ class AppQueues:
         return await parts.queues.get(name)
 
     async def limit(
-        self, name: str, *, concurrency: int | None = None, rate: Any = None, by: str = "system"
+        self, name: str, *, concurrency: int | None = None, rate: Rate | None = None, by: str = "system"
     ) -> QueueView:
         """Set the ceilings of this queue over all processes: at most `concurrency` executions run at once, and at most
         `rate` begin (`"100/m"`). A ceiling that you leave out is removed. Running executions are not stopped."""
@@ -72,8 +71,8 @@ class AppHandlers:
         name: str,
         *,
         note: str | None = None,
-        resume_at: Any = None,
-        resume_after: Any = None,
+        resume_at: Instant | None = None,
+        resume_after: Duration | None = None,
         by: str = "system",
     ) -> HandlerView:
         """No process begins an execution of this handler until it is resumed, whatever its job or queue."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections import ChainMap
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from ..core.ports import Clock, ProcessPool, Store
 from ..core.views.events import Observer
 from ..model.errors import ConfigurationError, StoreError
 from ..model.values.database_url import without_password
+from ..model.values.given import Several
 from ..observe.dispatch import Dispatcher
 from ..observe.logs.lines import LogLines
 from ..observe.logs.setup import already_configured, configure_logging
@@ -65,7 +66,7 @@ class Runtime:
         database: str | os.PathLike[str] | Store | None,
         settings: Mapping[str, Any],
         *,
-        jobs: Sequence[str],
+        jobs: Several[str],
         resources: Mapping[str, Any] | None,
         observers: Iterable[Observer],
         tenant_context: Callable[..., Any] | None,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from ..core.commands.enqueue import Enqueuer
 from ..core.declaring.context import JobContext, running_in
+from ..core.declaring.handler_types import AnyHandler
 from ..core.views.execution import Execution, executions_of
-from ..model.execution import ExecutionRow
+from ..model.execution import ExecutionRow, TriggeredBy
 from .blocking import Caller
-from .handles import BoundCall, EnqueueOptions
+from .handles import BoundCall, EnqueueItem, EnqueueOptions
 from .sync_methods import (
     SyncBackfills,
     SyncBulk,
@@ -74,7 +75,7 @@ class SyncMainspring(SyncMethods):
 
     def enqueue(
         self,
-        handler: Any,
+        handler: AnyHandler,
         params: Mapping[str, Any] | None = None,
         *,
         connection: Any = None,
@@ -95,10 +96,10 @@ class SyncMainspring(SyncMethods):
     ) -> list[Execution[R] | None]: ...
     @overload
     def enqueue_many(
-        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+        self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]: ...
     def enqueue_many(
-        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+        self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]:
         """Enqueue many: `[handle.bind(x=1), (handler, params), (handler, params, {"priority": 5})]`, in that order.
 
@@ -110,7 +111,7 @@ class SyncMainspring(SyncMethods):
         return executions_of(enqueuer.enqueue_in(connection, prepared))
 
     async def _prepared(
-        self, items: Iterable[Sequence[Any]], options: EnqueueOptions
+        self, items: Iterable[EnqueueItem], options: EnqueueOptions
     ) -> tuple[Enqueuer, list[ExecutionRow]]:
         enqueuer = (await self._target._runtime.ready(in_transaction=True)).enqueuer
         return enqueuer, await enqueuer.prepare_many(items, **options)
@@ -120,7 +121,7 @@ class SyncMainspring(SyncMethods):
         self,
         name: str,
         *,
-        trigger: str = "manual",
+        trigger: TriggeredBy = "manual",
         triggered_by: str = "system",
         params: Mapping[str, Any] | None = None,
         traceparent: str | None = None,

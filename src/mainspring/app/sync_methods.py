@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from datetime import datetime
 from typing import Any, Literal, Unpack, overload
 
 from ..config.settings import SettingsOptions
 from ..core.access.api_tokens import NewToken, TokenView
-from ..core.commands.bulk import BulkResult
+from ..core.commands.bulk import BulkResult, ExecutionCommand, JobCommand
 from ..core.commands.hooks import HookView, HookWithSecret
 from ..core.commands.templates import Template
 from ..core.commands.tenant_retries import TenantRun
+from ..core.declaring.handler_types import AnyHandler
 from ..core.declaring.options import JobOptions
 from ..core.errors.commands import ErrorGroupView, ErrorOrder
-from ..core.filters.arguments import FiltersBesideJob, JobFilters
+from ..core.filters.arguments import ErrorFilters, ExecutionFilters, FiltersBesideJob, JobFilters
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import Lock
 from ..core.monitoring.activity import ActivitySeries
 from ..core.monitoring.busy_tenants import TenantOrder, TenantView
-from ..core.monitoring.missed_runs import MissedRuns
+from ..core.monitoring.missed_runs import MissedReason, MissedRuns
 from ..core.monitoring.queues import MOST_PROCESSES
 from ..core.monitoring.watchdog import LateJob
 from ..core.monitoring.why import Reason
 from ..core.queries.changes import DEFAULT_SINCE, RecordedChange
+from ..core.queries.job_lists import JobSort
 from ..core.rules.activity import Span
 from ..core.rules.problems import ProblemList
 from ..core.views.execution import Execution
@@ -34,7 +35,11 @@ from ..core.views.queues import HandlerView, QueueView, ScaleView
 from ..core.views.records import AuditRecord, Backfill, BulkAction, LockPage, LockView, LogEntry, WorkerView
 from ..core.views.webhooks import NewWebhook, WebhookView
 from ..model.backfill import Windows
-from ..model.bulk import BulkPreview
+from ..model.bulk import BulkPreview, BulkTarget, BulkVerb, ItemStatus
+from ..model.calendars.calendar import CalendarEntries
+from ..model.execution import Status
+from ..model.values.access import RoleName
+from ..model.values.given import AnyCaseLogLevel, Duration, Instant, Rate, Several, When
 from ..model.values.webhook_signatures import Style
 from ..observe.metrics.alert_rules import SLACK
 from .blocking import Caller
@@ -78,14 +83,14 @@ class SyncMethods:
 
     def trigger(
         self,
-        name: Any,
+        name: AnyHandler,
         params: Mapping[str, Any] | None = None,
         *,
-        window: tuple[Any, Any] | None = None,
+        window: tuple[Instant, Instant] | None = None,
         by: str = "system",
         traceparent: str | None = None,
         tenant: str | None = None,
-        tenants: Iterable[str] | None = None,
+        tenants: Several[str] | None = None,
     ) -> Execution:
         """Run a job now, by its name or by its handler (function, class, object). Its next scheduled time does not
         change.
@@ -99,7 +104,9 @@ class SyncMethods:
             )
         )
 
-    def backfill(self, name: str, begin: Any = None, end: Any = None, **options: Unpack[BackfillOptions]) -> Backfill:
+    def backfill(
+        self, name: str, begin: Instant | None = None, end: Instant | None = None, **options: Unpack[BackfillOptions]
+    ) -> Backfill:
         """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
         them. The options and more commands: `app.backfills`."""
         return self._caller.call(self._target.backfill(name, begin, end, **options))
@@ -110,8 +117,8 @@ class SyncMethods:
         *,
         by: str = "system",
         note: str | None = None,
-        resume_at: Any = None,
-        resume_after: Any = None,
+        resume_at: Instant | None = None,
+        resume_after: Duration | None = None,
         seen: str | None = None,
     ) -> JobView:
         """Pause a job: no new ticks, and what runs finishes. `resume_at` or `resume_after` end the pause automatically.
@@ -178,22 +185,22 @@ class SyncMethods:
         """Delete a job; with `purge` also its executions. `force` deletes it although other jobs come after it."""
         self._caller.call(self._target.remove_job(name, by=by, force=force, purge=purge))
 
-    def skip_occurrence(self, name: str, at: Any, *, by: str = "system") -> JobView:
+    def skip_occurrence(self, name: str, at: Instant, *, by: str = "system") -> JobView:
         """Leave out the run that is due at `at`. A time without an offset is in the zone of the job."""
         return self._caller.call(self._target.skip_occurrence(name, at, by=by))
 
-    def move_occurrence(self, name: str, at: Any, to: Any, *, by: str = "system") -> JobView:
+    def move_occurrence(self, name: str, at: Instant, to: Instant, *, by: str = "system") -> JobView:
         """Run what is due at `at` earlier or later, with the window it would have had."""
         return self._caller.call(self._target.move_occurrence(name, at, to, by=by))
 
-    def restore_occurrence(self, name: str, at: Any, *, by: str = "system") -> JobView:
+    def restore_occurrence(self, name: str, at: Instant, *, by: str = "system") -> JobView:
         """Take back a skip or a move."""
         return self._caller.call(self._target.restore_occurrence(name, at, by=by))
 
     def jobs(
         self,
         *,
-        sort: str = "name",
+        sort: JobSort = "name",
         limit: int | None = None,
         offset: int = 0,
         after: str | None = None,
@@ -213,7 +220,7 @@ class SyncMethods:
         """One job: its options, state, next run and last executions; `JobNotFound` if there is none of this name."""
         return self._caller.call(self._target.job_view(name))
 
-    def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
+    def windows(self, name: str, begin: Instant | None = None, end: Instant | None = None) -> Windows:
         """The data windows of a job inside [begin, end), and whether each is done, failed, missing or running. Without
         a range: from the first window that is known to now."""
         return self._caller.call(self._target.windows(name, begin, end))
@@ -250,13 +257,15 @@ class SyncMethods:
         """One execution; `ExecutionNotFound` if there is none of this id."""
         return self._caller.call(self._target.get(execution_id))
 
-    def logs(self, execution: Execution | str, after: int = 0, level: str | None = None) -> list[tuple[int, LogEntry]]:
+    def logs(
+        self, execution: Execution | str, after: int = 0, level: AnyCaseLogLevel | None = None
+    ) -> list[tuple[int, LogEntry]]:
         """The log lines of an execution, numbered; with `after`, only those beyond that number; with `level`, only
         those of this level and above."""
         return self._caller.call(self._target.logs(execution, after, level))
 
     def follow(
-        self, execution: Execution | str, after: int = 0, level: str | None = None
+        self, execution: Execution | str, after: int = 0, level: AnyCaseLogLevel | None = None
     ) -> Iterator[LogEntry | Execution]:
         """What happens to an execution, wherever it runs: its log lines, and the execution itself whenever its state or
         its progress has changed. The last item is the ended execution. `after` and `level` as in `logs`."""
@@ -285,7 +294,7 @@ class SyncMethods:
         return self._caller.call(self._target.undrain_worker(id, by=by))
 
     def changes(
-        self, since: Any = DEFAULT_SINCE, *, until: Any = None, job: str | None = None, limit: int = 100
+        self, since: When = DEFAULT_SINCE, *, until: When | None = None, job: str | None = None, limit: int = 100
     ) -> list[RecordedChange]:
         """What changed, newest first: deploys, processes that started and stopped, jobs that a deploy created or
         changed, and what people did. `since` and `until` are instants, or durations before now such as "2h"."""
@@ -295,12 +304,14 @@ class SyncMethods:
         """Who did what by command, newest first; with `target`, only to that job or execution."""
         return self._caller.call(self._target.audits(target, limit))
 
-    def lock(self, name: str, ttl: Any = 30, *, hold_at_least: Any = 0, wait: Any = 0) -> AbstractContextManager[Lock]:
+    def lock(
+        self, name: str, ttl: Duration = 30, *, hold_at_least: Duration = 0, wait: Duration | None = 0
+    ) -> AbstractContextManager[Lock]:
         """Hold a named lock across processes: renewed while it is held, released at the end. `LockTaken` if another
         process holds it longer than `wait`."""
         return self._caller.entered(self._target.lock(name, ttl, hold_at_least=hold_at_least, wait=wait))
 
-    def try_lock(self, key: str, ttl: Any) -> bool:
+    def try_lock(self, key: str, ttl: Duration) -> bool:
         """Take a lock that is not released but expires after `ttl`: True for the first caller only."""
         return self._caller.call(self._target.try_lock(key, ttl))
 
@@ -315,7 +326,9 @@ class SyncBackfills:
     def __init__(self, target: AppBackfills, caller: Caller) -> None:
         self._target, self._caller = target, caller
 
-    def start(self, name: str, begin: Any = None, end: Any = None, **options: Unpack[BackfillOptions]) -> Backfill:
+    def start(
+        self, name: str, begin: Instant | None = None, end: Instant | None = None, **options: Unpack[BackfillOptions]
+    ) -> Backfill:
         """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
         them. A dry run lists them and writes nothing."""
         return self._caller.call(self._target.start(name, begin, end, **options))
@@ -363,7 +376,7 @@ class SyncCalendars:
         """The names of the jobs that refer to this calendar."""
         return self._caller.call(self._target.jobs(name))
 
-    def set(self, name: str, entries: Any, *, by: str = "system") -> CalendarView:
+    def set(self, name: str, entries: CalendarEntries, *, by: str = "system") -> CalendarView:
         """Store a calendar under this name, replacing the present one, until it is set again or reverted."""
         return self._caller.call(self._target.set(name, entries, by=by))
 
@@ -447,7 +460,7 @@ class SyncTenants:
         self,
         execution: Execution | str,
         *,
-        status: str | Iterable[str] | None = None,
+        status: Status | Iterable[Status] | None = None,
         limit: int = 100,
         offset: int = 0,
     ) -> list[TenantRun]:
@@ -492,7 +505,7 @@ class SyncHooks:
         return self._caller.call(self._target.set(name, job, style=style, secret=secret, enabled=enabled, by=by))
 
     def rotate_secret(
-        self, name: str, secret: str | None = None, *, overlap: Any = "24h", by: str = "system"
+        self, name: str, secret: str | None = None, *, overlap: Duration = "24h", by: str = "system"
     ) -> HookWithSecret:
         """Add a secret, generated if none is given. Those before it are accepted for `overlap` more."""
         return self._caller.call(self._target.rotate_secret(name, secret, overlap=overlap, by=by))
@@ -512,7 +525,7 @@ class SyncTokens:
         """Every API token, also those that have expired or were revoked, oldest first; without their secrets."""
         return self._caller.call(self._target.all())
 
-    def create(self, name: str, role: str, *, expires: Any = None, by: str = "system") -> NewToken:
+    def create(self, name: str, role: RoleName, *, expires: Duration | None = None, by: str = "system") -> NewToken:
         """Create an API token. Its text is in the answer and stored nowhere. `expires` is a duration."""
         return self._caller.call(self._target.create(name, role, expires=expires, by=by))
 
@@ -529,14 +542,14 @@ class SyncBulk:
 
     def start(
         self,
-        action: str,
-        target: str = "executions",
+        action: BulkVerb,
+        target: BulkTarget = "executions",
         ids: Iterable[Execution | str] | None = None,
         *,
-        filter: Mapping[str, Any] | None = None,
+        filter: ExecutionFilters | JobFilters | ErrorFilters | None = None,
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
-        pace: float | str | None = None,
+        pace: Rate | None = None,
         probe: int = 0,
         note: str | None = None,
         by: str = "system",
@@ -565,11 +578,11 @@ class SyncBulk:
 
     def preview(
         self,
-        action: str,
-        target: str = "executions",
+        action: BulkVerb,
+        target: BulkTarget = "executions",
         ids: Iterable[Execution | str] | None = None,
         *,
-        filter: Mapping[str, Any] | None = None,
+        filter: ExecutionFilters | JobFilters | ErrorFilters | None = None,
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
     ) -> BulkPreview:
@@ -584,7 +597,7 @@ class SyncBulk:
         """Bulk actions that are not over, and the last ones that are, newest first."""
         return self._caller.call(self._target.recent(limit))
 
-    def items(self, id: str, status: str | None = None, limit: int = 100, after: str | None = None) -> BulkItems:
+    def items(self, id: str, status: ItemStatus | None = None, limit: int = 100, after: str | None = None) -> BulkItems:
         """What became of its items: those `done`, `refused` or `skipped`, or all. Pass `next` as `after` for more."""
         return self._caller.call(self._target.items(id, status, limit, after))
 
@@ -598,8 +611,8 @@ class SyncBulk:
 
     def jobs(
         self,
-        command: str,
-        names: Iterable[str],
+        command: JobCommand,
+        names: Several[str] | Iterator[str],
         *,
         by: str = "system",
         note: str | None = None,
@@ -615,7 +628,7 @@ class SyncBulk:
 
     def executions(
         self,
-        command: str,
+        command: ExecutionCommand,
         executions: Iterable[Execution | str],
         *,
         by: str = "system",
@@ -637,7 +650,7 @@ class SyncErrors:
         *,
         job: str | None = None,
         tenant: str | None = None,
-        since: Any = None,
+        since: When | None = None,
         muted: bool | None = None,
         sort: ErrorOrder = "last_seen",
         limit: int = 100,
@@ -653,7 +666,7 @@ class SyncErrors:
         """One group with a sample traceback; `ErrorGroupNotFound` if there is none of this id."""
         return self._caller.call(self._target.get(id))
 
-    def mute(self, id: str, *, note: str = "", until: Any = None, by: str = "system") -> ErrorGroupView:
+    def mute(self, id: str, *, note: str = "", until: When | None = None, by: str = "system") -> ErrorGroupView:
         """Fire no alerts for this group until the given time, or until the error changes: until it occurs in a job or
         in a release that had not shown it."""
         return self._caller.call(self._target.mute(id, note=note, until=until, by=by))
@@ -663,7 +676,7 @@ class SyncErrors:
         return self._caller.call(self._target.unmute(id, by=by))
 
     def retry(
-        self, id: str, *, pace: float | str | None = None, probe: int = 0, note: str | None = None, by: str = "system"
+        self, id: str, *, pace: Rate | None = None, probe: int = 0, note: str | None = None, by: str = "system"
     ) -> BulkAction:
         """Retry the executions that failed with this error, newest first, as a bulk action: see `app.bulk.start`. With
         `probe=5`, five run first, and the rest only if all five complete."""
@@ -694,7 +707,12 @@ class SyncMonitoring:
         return self._caller.call(self._target.late())
 
     def missed_runs(
-        self, job: str | None = None, *, reason: str | None = None, since: Any = None, until: Any = None
+        self,
+        job: str | None = None,
+        *,
+        reason: MissedReason | None = None,
+        since: When | None = None,
+        until: When | None = None,
     ) -> list[MissedRuns]:
         """The missed runs that watchers have found within the last 30 days, newest first. `reason` is no_scheduler or
         scheduler_behind; `since` and `until` refer to the first missed run of a stretch."""
@@ -712,7 +730,7 @@ class SyncMonitoring:
         """The jobs whose handler no running process has, and how many of their executions wait for it."""
         return self._caller.call(self._target.waiting_for_code())
 
-    def alert_rules(self, slack: Any = SLACK, *, form: Literal["yaml", "json"] = "yaml") -> str:
+    def alert_rules(self, slack: Duration = SLACK, *, form: Literal["yaml", "json"] = "yaml") -> str:
         """A file of alert rules for Prometheus, with limits that follow from the schedule, the timeout and the last
         runs of every job that has metrics. `slack` is how late a job may be before an alert fires."""
         return self._caller.call(self._target.alert_rules(slack, form=form))
@@ -738,7 +756,13 @@ class SyncHandlers:
         return self._caller.call(self._target.all())
 
     def pause(
-        self, name: str, *, note: str | None = None, resume_at: Any = None, resume_after: Any = None, by: str = "system"
+        self,
+        name: str,
+        *,
+        note: str | None = None,
+        resume_at: Instant | None = None,
+        resume_after: Duration | None = None,
+        by: str = "system",
     ) -> HandlerView:
         """No process begins an execution of this handler until it is resumed, whatever its job or queue."""
         return self._caller.call(
@@ -765,7 +789,13 @@ class SyncQueues:
         return self._caller.call(self._target.get(name))
 
     def pause(
-        self, name: str, *, note: str | None = None, resume_at: Any = None, resume_after: Any = None, by: str = "system"
+        self,
+        name: str,
+        *,
+        note: str | None = None,
+        resume_at: Instant | None = None,
+        resume_after: Duration | None = None,
+        by: str = "system",
     ) -> QueueView:
         """No process begins executions of this queue until it is resumed. Those that run finish."""
         return self._caller.call(
@@ -776,7 +806,9 @@ class SyncQueues:
         """End a pause."""
         return self._caller.call(self._target.resume(name, by=by))
 
-    def limit(self, name: str, *, concurrency: int | None = None, rate: Any = None, by: str = "system") -> QueueView:
+    def limit(
+        self, name: str, *, concurrency: int | None = None, rate: Rate | None = None, by: str = "system"
+    ) -> QueueView:
         """Set the ceilings of this queue over all processes: at most `concurrency` executions run at once, and at most
         `rate` begin (`"100/m"`). A ceiling that you leave out is removed. Running executions are not stopped."""
         return self._caller.call(self._target.limit(name, concurrency=concurrency, rate=rate, by=by))
@@ -838,7 +870,13 @@ class SyncWebhooks:
         return self._caller.call(self._target.disable(id, reason=reason, seen=seen, by=by))
 
     def rotate_secret(
-        self, id: str, *, overlap: Any = "24h", secret: str | None = None, seen: str | None = None, by: str = "system"
+        self,
+        id: str,
+        *,
+        overlap: Duration = "24h",
+        secret: str | None = None,
+        seen: str | None = None,
+        by: str = "system",
     ) -> NewWebhook:
         """Give an endpoint a new secret. Messages are signed with the old one too until `overlap` is over."""
         return self._caller.call(self._target.rotate_secret(id, overlap=overlap, secret=secret, seen=seen, by=by))
@@ -848,14 +886,14 @@ class SyncWebhooks:
         return self._caller.call(self._target.test(id, by=by))
 
     def deliveries(
-        self, id: str, *, status: str | Iterable[str] | None = None, limit: int = 50, offset: int = 0
+        self, id: str, *, status: Status | Iterable[Status] | None = None, limit: int = 50, offset: int = 0
     ) -> list[Execution]:
         """What was and will be sent to an endpoint, newest first. Each delivery is an execution of the job
         `mainspring.webhooks`, with the endpoint as its tenant."""
         return self._caller.call(self._target.deliveries(id, status=status, limit=limit, offset=offset))
 
     def undelivered(
-        self, id: str, *, since: datetime | str | None = None, until: datetime | str | None = None, limit: int = 1000
+        self, id: str, *, since: When | None = None, until: When | None = None, limit: int = 1000
     ) -> list[Execution]:
         """What never reached an endpoint and is not tried any more: of each message its newest delivery, which failed
         for good or was cancelled. `app.bulk.executions("retry", [...])` sends it again under the same `webhook-id`."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from ..core.views.execution import Execution
 from ..core.views.webhooks import NewWebhook, WebhookView
+from ..core.webhooks.events import EventName
+from ..model.execution import Status
+from ..model.values.given import Duration, Several, When
 from ..model.values.reading import whole
 from .runtime import Runtime
 
@@ -17,10 +19,10 @@ class WebhookFields(TypedDict, total=False):
     to these. Whatever is left out restricts nothing."""
 
     description: str | None
-    events: Iterable[str] | None
-    jobs: Iterable[str] | None
-    queues: Iterable[str] | None
-    tenants: Iterable[str] | None
+    events: Several[EventName] | None
+    jobs: Several[str] | None
+    queues: Several[str] | None
+    tenants: Several[str] | None
 
 
 class WebhookChanges(WebhookFields, total=False):
@@ -81,7 +83,13 @@ class AppWebhooks:
         return await (await self._runtime.engine()).webhooks.disable(id, reason=reason, by=by, seen=seen)
 
     async def rotate_secret(
-        self, id: str, *, overlap: Any = "24h", secret: str | None = None, seen: str | None = None, by: str = "system"
+        self,
+        id: str,
+        *,
+        overlap: Duration = "24h",
+        secret: str | None = None,
+        seen: str | None = None,
+        by: str = "system",
     ) -> NewWebhook:
         """Give an endpoint a new secret. Messages are signed with the old one too until `overlap` is over."""
         webhooks = (await self._runtime.engine()).webhooks
@@ -92,7 +100,7 @@ class AppWebhooks:
         return Execution(await (await self._runtime.engine()).webhooks.test(id, by=by))
 
     async def deliveries(
-        self, id: str, *, status: str | Iterable[str] | None = None, limit: int = 50, offset: int = 0
+        self, id: str, *, status: Status | Iterable[Status] | None = None, limit: int = 50, offset: int = 0
     ) -> list[Execution]:
         """What was and will be sent to an endpoint, newest first. Each delivery is an execution of the job
         `mainspring.webhooks`, with the endpoint as its tenant."""
@@ -100,7 +108,7 @@ class AppWebhooks:
         return [Execution(row) for row in found]
 
     async def undelivered(
-        self, id: str, *, since: datetime | str | None = None, until: datetime | str | None = None, limit: int = 1_000
+        self, id: str, *, since: When | None = None, until: When | None = None, limit: int = 1_000
     ) -> list[Execution]:
         """What never reached an endpoint and is not tried any more: of each message its newest delivery, which failed
         for good or was cancelled. `app.bulk.executions("retry", [...])` sends it again under the same `webhook-id`."""

@@ -14,7 +14,7 @@ from ..core.bulk.rules import outcome
 from ..core.render.entities import bulk_action_json, bulk_preview_json
 from ..core.render.masking import shown_params
 from ..core.views.records import BulkAction
-from ..model.bulk import BulkItemRow, BulkPreview
+from ..model.bulk import BulkItemRow, BulkPreview, BulkTarget, BulkVerb
 from .parameters import find_execution
 from .root import INTERRUPTED
 from .screens import following
@@ -40,9 +40,9 @@ def bulk_options(command: Command) -> Command:
 
 def run_bulk_action(
     session: ClientSession,
-    action: str,
-    target: str,
-    filter: Mapping[str, Any] | None,
+    action: BulkVerb,
+    target: BulkTarget,
+    filter: Any,
     *,
     dry_run: bool,
     yes: bool,

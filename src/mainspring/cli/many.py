@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from ..app.mainspring import Mainspring
-from ..core.commands.bulk import BulkInterrupted, BulkItem, BulkResult, OnItem
+from ..core.commands.bulk import BulkInterrupted, BulkItem, BulkResult, ExecutionCommand, JobCommand, OnItem
 from ..core.render.entities import bulk_json
+from ..model.bulk import BulkTarget
 from ..model.errors import StoreError
 from .bulk_actions import run_bulk_action
 from .filters import given
@@ -31,8 +32,8 @@ def chosen_filter(names: Sequence[str], options: dict[str, Any], target: str) ->
 
 def steer_many(
     session: ClientSession,
-    command: str,
-    target: str,
+    command: JobCommand,
+    target: BulkTarget,
     names: Sequence[str],
     options: dict[str, Any],
     how: Mapping[str, Any],
@@ -51,7 +52,9 @@ def steer_many(
         if target == "jobs":
             return await app.bulk.jobs(command, names, by=operator(), note=reason, on_item=on_item)
         found = [await find_execution(app, id) for id in names]
-        return await app.bulk.executions(command, found, by=operator(), note=reason, on_item=on_item)
+        return await app.bulk.executions(
+            cast(ExecutionCommand, command), found, by=operator(), note=reason, on_item=on_item
+        )
 
     return run_bulk(session, command, work, target.removesuffix("s").upper())
 

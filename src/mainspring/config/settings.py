@@ -12,9 +12,10 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args, get_type_hints
 import msgspec
 
 from ..model.errors import ConfigurationError, nearest
-from ..model.policies import Isolation, Retry
+from ..model.policies import Isolation, Retry, RetryPreset
 from ..model.values.access import HIDDEN, Secret
 from ..model.values.database_url import without_password
+from ..model.values.given import AnyCaseLogLevel, Duration, Several
 from .rules import Setting
 from .sections import (
     ContextSettings,
@@ -32,7 +33,6 @@ from .security import SecuritySettings, check_security
 PREFIX = "MAINSPRING_"
 """The prefix of environment variables that set a setting."""
 
-_Seconds: TypeAlias = float | str
 _Names: TypeAlias = Iterable[str] | str
 
 
@@ -43,7 +43,7 @@ class SettingsOptions(TypedDict, total=False):
     import_path: str | None
     application: str | None
     enabled: bool | None
-    roles: _Names | None
+    roles: Several[Literal["scheduler", "worker", "api"]] | str | None
     timezone: str | None
     release: str | None
     prune: bool | None
@@ -52,26 +52,26 @@ class SettingsOptions(TypedDict, total=False):
     queues: _Names | None
     exclude: _Names | None
     concurrency: int | None
-    poll_interval: _Seconds | None
-    lease: _Seconds | None
-    heartbeat: _Seconds | None
-    rescue_interval: _Seconds | None
-    fold_interval: _Seconds | None
-    retention_interval: _Seconds | None
+    poll_interval: Duration | None
+    lease: Duration | None
+    heartbeat: Duration | None
+    rescue_interval: Duration | None
+    fold_interval: Duration | None
+    retention_interval: Duration | None
     wakeups: bool | None
-    start_timeout: _Seconds | None
-    stop_timeout: _Seconds | None
-    stop_reserve: _Seconds | None
+    start_timeout: Duration | None
+    stop_timeout: Duration | None
+    stop_reserve: Duration | None
     payload_limit: int | None
-    isolation_cancel_grace: _Seconds | None
-    isolation_term_grace: _Seconds | None
+    isolation_cancel_grace: Duration | None
+    isolation_term_grace: Duration | None
     isolation_recycle_executions: int | None
-    isolation_recycle_age: _Seconds | None
+    isolation_recycle_age: Duration | None
     isolation_recycle_growth: int | str | None
     username: str | None
     channel: str | None
     log_format: Literal["console", "json"] | None
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] | None
+    log_level: AnyCaseLogLevel | None
     tracing: bool | Literal["auto"] | None
     locks: Literal["store", "redis"] | None
     redis_url: str | None
@@ -94,24 +94,24 @@ class SettingsOptions(TypedDict, total=False):
     jwt_jwks_file: str | None
     jwt_audience: str | None
     jwt_issuer: str | None
-    jwt_leeway: _Seconds | None
+    jwt_leeway: Duration | None
     jwt_role_claim: str | None
     failed_logins_per_minute: int | None
-    audit_retention: _Seconds | None
+    audit_retention: Duration | None
     metrics_port: int | None
     metrics_jobs: int | None
     private_urls: bool | None
     smtp_url: str | None
     retry_max_attempts: int | None
-    retry_policy: Retry | str | Mapping[str, Any] | None
-    run_timeout: _Seconds | None
+    retry_policy: Retry | RetryPreset | Mapping[str, Any] | None
+    run_timeout: Duration | None
     default_isolation: Isolation | None
     date_range_type: Literal["yesterday", "today", "custom"] | None
     date_range_offset_days: int | None
-    window_max_span: _Seconds | None
+    window_max_span: Duration | None
     tenant_concurrency: int | None
     tenant_max_attempts: int | None
-    tenant_retry: Retry | str | Mapping[str, Any] | None
+    tenant_retry: Retry | RetryPreset | Mapping[str, Any] | None
     tenant_continue_on_failure: bool | None
 
 

@@ -14,6 +14,8 @@ BulkTarget: TypeAlias = Literal["executions", "jobs", "errors"]
 BulkState: TypeAlias = Literal["running", "probing", "aborting", "completed", "stopped", "aborted"]
 ItemStatus: TypeAlias = Literal["planned", "done", "refused", "skipped"]
 
+BulkVerb: TypeAlias = Literal["retry", "cancel", "edit", "delete", "pause", "resume", "mute", "unmute"]
+
 ACTIONS: dict[BulkTarget, tuple[str, ...]] = {
     "executions": ("retry", "cancel", "edit", "delete"),
     "jobs": ("pause", "resume", "cancel", "retry", "delete"),

@@ -39,6 +39,12 @@ HELD: Micros = 100 * 365 * 86_400 * SECOND
 PAUSED = "paused"
 """The reason of a held execution."""
 
+StateName: TypeAlias = Literal[
+    "pending", "running", "waiting", "completed", "partial", "failed", "cancelled", "skipped"
+]
+Status: TypeAlias = State | StateName
+"""The state of an execution, also by its name."""
+
 TriggeredBy: TypeAlias = Literal["schedule", "api", "manual", "enqueue", "retry", "backfill", "catch_up", "dependency"]
 
 AttemptEnd: TypeAlias = Literal[

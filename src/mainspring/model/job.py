@@ -36,6 +36,12 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
+JobStatus: TypeAlias = (
+    JobState | Literal["pending", "scheduled", "running", "paused", "completed", "failed", "cancelled"]
+)
+"""The state of a job, also by its name."""
+
+
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The specification of a job, from code or from an operator. Operators override single fields of declared jobs.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import msgspec
 
 from .defaults import ENQUEUED_ATTEMPTS, TENANT_ATTEMPTS
 from .errors import InvalidValue, nearest, one_of
+from .values.given import Duration, Several
 from .values.payload import presentable
 from .values.reading import OptionFields, choice, duration, whole
 
@@ -20,7 +21,9 @@ TriggerRole: TypeAlias = Literal["operator", "admin"]
 Isolation: TypeAlias = Literal["thread", "process"]
 RetryPreset: TypeAlias = Literal["queue", "tenant", "patient"]
 
-ENDINGS = ("completed", "partial", "failed", "cancelled", "skipped")
+Ending: TypeAlias = Literal["completed", "partial", "failed", "cancelled", "skipped"]
+
+ENDINGS = get_args(Ending)
 MAX_DELAY = 30 * 86_400.0
 MAX_ATTEMPTS = 1_000
 MAX_DELAYS = 100
@@ -47,6 +50,30 @@ class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
     max: float | str | None = None
     jitter: float = 0.0
     delays: tuple[float | str, ...] = ()
+
+    if TYPE_CHECKING:  # a text alone is the name of a preset
+
+        @overload
+        def __init__(
+            self,
+            preset: RetryPreset | float,
+            /,
+            multiplier: float | None = None,
+            max: Duration | None = None,
+            jitter: float = 0.0,
+            delays: Several[Duration] = (),
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            *,
+            initial: Duration = 2.0,
+            multiplier: float | None = None,
+            max: Duration | None = None,
+            jitter: float = 0.0,
+            delays: Several[Duration] = (),
+        ) -> None: ...
+        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     def __post_init__(self) -> None:
         if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
@@ -223,7 +250,7 @@ class Retention(msgspec.Struct, metaclass=OptionFields, frozen=True):
     skipped_days: float = 7.0
     at_most: int | None = None
     keep_success: bool = True
-    by_state: dict[str, float] = {}
+    by_state: dict[Ending, float] = {}
 
     def __post_init__(self) -> None:
         for field in ("newest", "days", "on_demand_success_days", "skipped_days"):
@@ -301,7 +328,7 @@ def check_retry(field: str, value: Any) -> Retry:
             return Retry(**value)
     if isinstance(value, str):
         try:
-            return Retry(value)
+            return Retry(initial=value)
         except InvalidValue:
             pass
     allowed = "a Retry(...), or 'queue', 'tenant' or 'patient'"

@@ -7,9 +7,10 @@ every midnight, ...), so windows touch without gap or overlap, and a day has 23 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
 
@@ -19,7 +20,8 @@ from .time.timeline import localise
 from .time.zones import known_zone, local_instant, zone, zone_name
 from .triggers import daily_at, hourly_at, monthly_at, weekly_at
 from .triggers.base import Trigger, instant_text, utc
-from .values.reading import choice, duration, duration_text, instant
+from .values.given import Duration
+from .values.reading import choice, duration, duration_text, instant, whole
 
 Unit = Literal["hour", "day", "week", "month"]
 
@@ -39,6 +41,13 @@ _PREVIOUS: dict[str, Unit] = {
 _ALIASES = {"yesterday": "previous_day"}
 _DAYS_AGO = re.compile(r"([0-9]{1,4})_days_ago")
 NAMES = (*_PREVIOUS, "yesterday", "today", "since_previous_tick")
+
+WindowName: TypeAlias = Literal[
+    "previous_hour", "previous_day", "previous_week", "previous_month", "yesterday", "today", "since_previous_tick",
+    "2_days_ago", "3_days_ago", "4_days_ago", "5_days_ago", "6_days_ago", "7_days_ago", "14_days_ago", "30_days_ago",
+    "none",
+]  # fmt: skip
+"""The windows by name, for type checkers. `days_ago` makes those of other days."""
 
 
 class Window(msgspec.Struct, frozen=True, order=True):
@@ -113,7 +122,7 @@ class Limited(msgspec.Struct, frozen=True):
 WindowSpec = str | Offset | Limited
 
 
-def offset(begin: Any, end: Any = 0) -> Offset:
+def offset(begin: Duration, end: Duration = 0) -> Offset:
     """The window from `begin` before the tick to `end` before it, in elapsed time.
 
     >>> offset("2h", "1h")
@@ -122,7 +131,9 @@ def offset(begin: Any, end: Any = 0) -> Offset:
     return Offset(duration("window begin", begin), duration("window end", end, allow_zero=True))
 
 
-def limited(window: Any, *, max_span: Any = None, align: Unit | None = None) -> Limited:
+def limited(
+    window: WindowName | Offset | Mapping[str, Any], *, max_span: Duration | None = None, align: Unit | None = None
+) -> Limited:
     """The same window; but one that a caller gives is refused if it is longer than `max_span`, or if it does not begin
     and end with an hour, day, week or month (`align`) of the job's zone.
 
@@ -153,13 +164,14 @@ def window_spec(value: Any, field: str = "window") -> WindowSpec:
     return name if name in NAMES else _refuse(field, value)
 
 
-def days_ago(count: int) -> str:
-    """The name of the window of one whole day, so many days before that of the tick.
+def days_ago(count: int) -> WindowName:
+    """The window of one whole day, so many days before that of the tick: `window=days_ago(90)`.
 
     >>> days_ago(0), days_ago(1), days_ago(2)
     ('today', 'previous_day', '2_days_ago')
     """
-    return {0: "today", 1: "previous_day"}.get(count, f"{count}_days_ago")
+    name = {0: "today", 1: "previous_day"}.get(whole("days_ago", count, 0, 9_999), f"{count}_days_ago")
+    return cast(WindowName, name)
 
 
 def days_before(name: str) -> int | None:

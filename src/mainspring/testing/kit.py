@@ -7,18 +7,21 @@ runs handlers differs: it is awaited in a `Kit`, and blocks in a `BlockingKit`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from ..core.declaring.handler_types import AnyHandler
 from ..core.views.execution import Execution, executions_of
 from ..model.errors import InvalidValue, JobNotFound
-from ..model.execution import ExecutionRow, State
+from ..model.execution import ExecutionRow, State, Status
+from ..model.policies import Unique
 from ..model.time.instants import Micros, seconds_to_micros, to_micros
 from ..model.triggers.base import instant_text
+from ..model.values.given import Duration, Instant, When
 from ..model.values.reading import choice, duration, instant
 from .clock import FakeClock
 from .expectations import UNSET, Expected, expected_times, how_often, mismatch, plain, times
@@ -51,7 +54,7 @@ class KitBase:
         return self.clock.datetime
 
     # --- looking ------------------------------------------------------------------------------------------
-    def executions(self, what: Any = None, *, state: str | None = None) -> list[Execution]:
+    def executions(self, what: AnyHandler | None = None, *, state: Status | None = None) -> list[Execution]:
         """Executions as they are now, oldest first; only those of one job or handler, or in one state, if given."""
         return executions_of(self._rows(what, state))
 
@@ -62,7 +65,7 @@ class KitBase:
         rows = [self._store.latest(row) for row in self._store.recorded if name in (None, row.job, row.handler)]
         return [row for row in rows if state in (None, row.state.value)]
 
-    def enqueued(self, what: Any = None) -> list[Execution]:
+    def enqueued(self, what: AnyHandler | None = None) -> list[Execution]:
         """What was enqueued, as it was at the enqueue, whether it has run since or not."""
         return executions_of(self._enqueued_rows(what))
 
@@ -71,7 +74,7 @@ class KitBase:
         made = (row for row in self._store.recorded if row.trigger == "enqueue")
         return [row for row in made if name in (None, row.job, row.handler)]
 
-    def next_run(self, job: Any) -> datetime | None:
+    def next_run(self, job: AnyHandler) -> datetime | None:
         """When the job is due next; None when it has no trigger, is paused or has had its last tick."""
         found = immediately(self._store.jobs([self._name(job)]))
         return found[0].next_run_at if found else None
@@ -79,11 +82,11 @@ class KitBase:
     # --- expecting ----------------------------------------------------------------------------------------
     def assert_enqueued(
         self,
-        what: Any,
-        params: Any = None,
+        what: AnyHandler,
+        params: Mapping[str, Any] | None = None,
         *,
-        start_at: Any = None,
-        unique: Any = None,
+        start_at: When | None = None,
+        unique: str | Unique | None = None,
         queue: str | None = None,
         priority: int | None = None,
         count: int | None = None,
@@ -101,7 +104,7 @@ class KitBase:
             raise mismatch(claim, "enqueued were", [self._now_in_its_state(row) for row in self._enqueued_rows()])
         return executions_of(found)
 
-    def assert_not_enqueued(self, what: Any, params: Any = None, **expected: Any) -> None:
+    def assert_not_enqueued(self, what: AnyHandler, params: Mapping[str, Any] | None = None, **expected: Any) -> None:
         """Nothing like this was enqueued."""
         __tracebackhide__ = True
         if "count" in expected:
@@ -110,11 +113,11 @@ class KitBase:
 
     def assert_ran(
         self,
-        what: Any,
-        params: Any = None,
+        what: AnyHandler,
+        params: Mapping[str, Any] | None = None,
         *,
         count: int | None = None,
-        at: Any = None,
+        at: Instant | None = None,
         result: Any = UNSET,
     ) -> list[Execution]:
         """It ran and completed, `count` times or else at least once. `at` is the instant it was due."""
@@ -131,7 +134,12 @@ class KitBase:
         return executions_of(found)
 
     def assert_failed(
-        self, what: Any, params: Any = None, *, error: str | None = None, count: int | None = None
+        self,
+        what: AnyHandler,
+        params: Mapping[str, Any] | None = None,
+        *,
+        error: str | None = None,
+        count: int | None = None,
     ) -> list[Execution]:
         """It failed for good, with all its attempts used up; `error` is part of the message."""
         __tracebackhide__ = True
@@ -225,7 +233,7 @@ class KitBase:
 class Kit(KitBase):
     """For `async def` tests."""
 
-    async def advance(self, delay: Any) -> None:
+    async def advance(self, delay: Duration) -> None:
         """Let time pass: every tick happens at its time, and everything due runs in order, retries too.
 
         `delay` is text such as "2h" or "1h30m", seconds, or a timedelta; 0 runs what is due now.
@@ -233,7 +241,7 @@ class Kit(KitBase):
         until = self._later(delay)
         await self._stepping(lambda stepper: stepper.pass_time(until))
 
-    async def advance_to(self, to: Any) -> None:
+    async def advance_to(self, to: Instant) -> None:
         """As `advance`, up to an instant; without an offset it is read in the application's zone."""
         until = self._until(to)
         await self._stepping(lambda stepper: stepper.pass_time(until))
@@ -251,7 +259,7 @@ class BlockingKit(KitBase):
         super().__init__(*args)
         self._runner = asyncio.Runner()
 
-    def advance(self, delay: Any) -> None:
+    def advance(self, delay: Duration) -> None:
         """Let time pass: every tick happens at its time, and everything due runs in order, retries too.
 
         `delay` is text such as "2h" or "1h30m", seconds, or a timedelta; 0 runs what is due now.
@@ -259,7 +267,7 @@ class BlockingKit(KitBase):
         until = self._later(delay)
         self._run(lambda stepper: stepper.pass_time(until))
 
-    def advance_to(self, to: Any) -> None:
+    def advance_to(self, to: Instant) -> None:
         """As `advance`, up to an instant; without an offset it is read in the application's zone."""
         until = self._until(to)
         self._run(lambda stepper: stepper.pass_time(until))

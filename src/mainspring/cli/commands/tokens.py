@@ -9,7 +9,7 @@ import click
 from ...app.mainspring import Mainspring
 from ...core.access.api_tokens import NewToken, TokenView, token_json
 from ...core.render.entities import instant_text
-from ...model.values.access import Role
+from ...model.values.access import Role, RoleName
 from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import moment, note, without_distance
 from ..screens.table import Column, print_table
@@ -28,7 +28,7 @@ def token() -> None:
 @click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What it may do.")
 @click.option("--expires", metavar="DURATION", help="How long it is valid, such as 90d  [default: until revoked]")
 @client_options
-def create_token(session: ClientSession, name: str, role: str, expires: str | None) -> None:
+def create_token(session: ClientSession, name: str, role: RoleName, expires: str | None) -> None:
     """Create a token. Its text is printed once and stored nowhere: save it now."""
 
     async def work(app: Mainspring) -> tuple[NewToken, bool]:

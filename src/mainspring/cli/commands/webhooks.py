@@ -16,7 +16,7 @@ from ...core.views.webhooks import NewWebhook, WebhookView
 from ...core.webhooks.endpoints import Format
 from ...core.webhooks.events import EVENTS
 from ...model.errors import JobNotFound
-from ...model.execution import State
+from ...model.execution import State, Status
 from ...model.values.reading import duration
 from ...model.values.webhook_signatures import Scheme
 from ..many import run_bulk
@@ -219,7 +219,7 @@ def send_test(session: ClientSession, id: str, wait: str) -> int:
 @click.option("--status", "states", multiple=True, type=click.Choice([state.value for state in State]))
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000))
 @client_options
-def list_deliveries(session: ClientSession, id: str, states: Sequence[str], limit: int) -> None:
+def list_deliveries(session: ClientSession, id: str, states: Sequence[Status], limit: int) -> None:
     """What was and will be sent to it, newest first. `executions show` has every attempt."""
     found = session.call(lambda app: app.webhooks.deliveries(id, status=list(states) or None, limit=limit))
     session.show([execution_json(each) for each in found], lambda: _print_deliveries(found))

@@ -6,6 +6,7 @@ For everything that a filter finds, and for what may be large, there are bulk ac
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -18,8 +19,11 @@ from .steering import Check, Steering
 MOST = 1_000
 """Jobs or executions that one call handles."""
 
-JOB_COMMANDS = ("pause", "resume", "cancel", "retry")
-EXECUTION_COMMANDS = ("cancel", "retry")
+JobCommand: TypeAlias = Literal["pause", "resume", "cancel", "retry"]
+ExecutionCommand: TypeAlias = Literal["cancel", "retry"]
+
+JOB_COMMANDS: tuple[str, ...] = get_args(JobCommand)
+EXECUTION_COMMANDS: tuple[str, ...] = get_args(ExecutionCommand)
 
 One = Callable[[str], Awaitable["BulkItem"]]
 OnItem = Callable[["BulkItem"], None]

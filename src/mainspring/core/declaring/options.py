@@ -11,7 +11,7 @@ obeys it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta, tzinfo
+from datetime import tzinfo
 from functools import partial
 from types import GenericAlias
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_args
@@ -43,6 +43,7 @@ from ...model.policies import (
 )
 from ...model.triggers import Trigger
 from ...model.triggers.interval import IntervalType
+from ...model.values.given import Duration, Several, Size
 from ...model.values.reading import (
     IDENTIFIER,
     LARGEST_SIZE,
@@ -55,12 +56,13 @@ from ...model.values.reading import (
     whole,
     words,
 )
-from ...model.windows import Limited, Offset
+from ...model.windows import Limited, Offset, WindowName
 from ..rules import secret_params
 from ..rules.limits import MAX_WEIGHT, check_limits, check_weights
 from ..rules.pings import check_ping
 from ..rules.search_keys import LONGEST_PATH, PATH, check_search
 from .dependency_options import MAX_PARENTS, parents_in
+from .handler_types import TenantContext, TenantProvider
 from .option_values import (
     api_backoff,
     attempts_of_retries,
@@ -74,12 +76,18 @@ from .option_values import (
     check_window,
     trigger_of_text,
 )
-from .tenant_options import TenantProvider, check_tenant_context, check_tenants
+from .tenant_options import check_tenant_context, check_tenants
 
-Duration: TypeAlias = float | str | timedelta
-Size: TypeAlias = int | str
 ValueCheck: TypeAlias = Callable[[str, Any], Any]
 """Takes the name of the field and a given value; returns the value to store, or raises `InvalidValue`."""
+
+
+class PingAddresses(TypedDict, total=False):
+    """Addresses by what happened to the execution."""
+
+    success: str
+    failure: str
+    start: str
 
 
 class JobOptions(TypedDict, total=False):
@@ -94,16 +102,16 @@ class JobOptions(TypedDict, total=False):
     queue: str | None
     priority: int
     max_attempts: int | None
-    retry: Retry | str | Mapping[str, Any] | None
+    retry: Retry | RetryPreset | Mapping[str, Any] | None
     timeout: Duration | None
     run_timeout: Duration | None
-    non_retryable: Iterable[type[BaseException] | str]
+    non_retryable: type[BaseException] | str | Several[type[BaseException] | str]
     overlap: Overlap | None
     overlap_limit: int | None
     missed: MissedRule | CatchUp | Mapping[str, Any] | None
     missed_while_paused: MissedRule | CatchUp | Mapping[str, Any]
     grace: Duration | None
-    window: str | Offset | Limited | Mapping[str, Any] | None
+    window: WindowName | Offset | Limited | Mapping[str, Any] | None
     hours: Hours | str | Mapping[str, Any] | None
     outside: Outside
     enabled: bool
@@ -119,12 +127,12 @@ class JobOptions(TypedDict, total=False):
     limits: Limit | Mapping[str, Any] | Iterable[Limit | Mapping[str, Any]]
     weights: Mapping[str, int]
     tenants: TenantProvider
-    tenant_context: Callable[..., Any] | None
+    tenant_context: TenantContext | None
     tenant_concurrency: int | None
     tenant_max_attempts: int | None
-    tenant_retry: Retry | str | Mapping[str, Any] | None
+    tenant_retry: Retry | RetryPreset | Mapping[str, Any] | None
     continue_on_failure: bool
-    ping: str | Mapping[str, str] | None
+    ping: str | PingAddresses | None
     after: str | Iterable[str]
     on_failed_parent: FailedParent
     not_before: str | None
@@ -270,14 +278,6 @@ SIZE: Any = Annotated[
 ]
 ADDRESS = Annotated[str, Meta(min_length=1, max_length=1_000, examples=["https://hc.example/abc"])]
 NAME = Annotated[str, Meta(pattern=f"^{IDENTIFIER}$")]
-
-
-class PingAddresses(TypedDict, total=False):
-    """Addresses by what happened to the execution."""
-
-    success: str
-    failure: str
-    start: str
 
 
 _RETRY: Any = RetryPreset | Retry

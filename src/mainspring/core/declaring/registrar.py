@@ -5,11 +5,13 @@ app.registrar.daily_at("report", ReportJob(mailer), "03:00", tz="Europe/Istanbul
 
 from __future__ import annotations
 
-from datetime import time, timedelta
+from datetime import time
 from typing import Any, Unpack
 
 from ...model.triggers import Trigger, daily_at, every, hourly_at, monthly_at, weekly_at
+from ...model.values.given import Duration, Weekday
 from ...model.values.reading import duration
+from .handler_types import HandlerCode
 from .options import JobOptions
 from .registry import Handler, Registry
 
@@ -32,29 +34,29 @@ class Registrar:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def fixed_rate(
-        self, id: str, job: Any, duration: float | str | timedelta, /, **options: Unpack[JobOptions]
-    ) -> Handler:
+    def fixed_rate(self, id: str, job: HandlerCode, duration: Duration, /, **options: Unpack[JobOptions]) -> Handler:
         """At a fixed rate, by elapsed time: `fixed_rate("poll", PollJob(), "30s")`."""
         return self._declare(id, job, every(seconds=_seconds(duration)), options)
 
-    def hourly_at(self, id: str, job: Any, minute: int, /, **options: Unpack[JobOptions]) -> Handler:
+    def hourly_at(self, id: str, job: HandlerCode, minute: int, /, **options: Unpack[JobOptions]) -> Handler:
         """At this minute of every hour: `hourly_at("sync", SyncJob(), 15)`."""
         return self._declare(id, job, hourly_at(minute), options)
 
-    def daily_at(self, id: str, job: Any, time: At, /, **options: Unpack[JobOptions]) -> Handler:
+    def daily_at(self, id: str, job: HandlerCode, time: At, /, **options: Unpack[JobOptions]) -> Handler:
         """Every day at this time: `daily_at("report", ReportJob(), "03:00")`."""
         return self._declare(id, job, daily_at(time), options)
 
-    def weekly_at(self, id: str, job: Any, weekday: int | str, time: At, /, **options: Unpack[JobOptions]) -> Handler:
+    def weekly_at(
+        self, id: str, job: HandlerCode, weekday: Weekday, time: At, /, **options: Unpack[JobOptions]
+    ) -> Handler:
         """Every week: `weekly_at("invoices", InvoiceJob(), "monday", "06:30")`."""
         return self._declare(id, job, weekly_at(weekday, time), options)
 
-    def monthly_at(self, id: str, job: Any, day: int, time: At, /, **options: Unpack[JobOptions]) -> Handler:
+    def monthly_at(self, id: str, job: HandlerCode, day: int, time: At, /, **options: Unpack[JobOptions]) -> Handler:
         """Every month, in shorter months on the last day: `monthly_at("close", CloseJob(), 31, "23:30")`."""
         return self._declare(id, job, monthly_at(day, time), options)
 
-    def _declare(self, id: str, job: Any, trigger: Trigger, options: JobOptions) -> Handler:
+    def _declare(self, id: str, job: HandlerCode, trigger: Trigger, options: JobOptions) -> Handler:
         given: Any = {**options, "trigger": trigger}
         if self._is_registered(job):
             return self._registry.schedule(id, job, **given)

@@ -12,7 +12,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from ...model.calendars.calendar import Calendar
 from ...model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue
@@ -25,9 +25,10 @@ from .around import Around
 from .declarations import Declaration, Lookup
 from .dependency_options import refuse_cycle
 from .handler import Handler, documentation, make_handler, method_of
+from .handler_types import AnyHandler, NamedHandler, TenantContext, TenantProvider
 from .job_specs import NO_DEFAULTS, JobDefaults
 from .options import JobOptions, known_options, with_inherited
-from .tenant_options import TenantProvider, check_tenant_context
+from .tenant_options import check_tenant_context
 
 __all__ = ["Handler", "JobOptions", "Registry"]
 
@@ -47,7 +48,7 @@ class Registry:
 
     def __init__(
         self,
-        tenant_context: Callable[..., Any] | None = None,
+        tenant_context: TenantContext | None = None,
         default_isolation: Isolation = "thread",
         check_importable: Callable[[bool], None] = lambda final: None,
     ) -> None:
@@ -159,7 +160,7 @@ class Registry:
         given = known_options(options)
         return self._declare(name, function, given, _flag(given))
 
-    def register(self, handler: Any, **options: Unpack[JobOptions]) -> Handler:
+    def register(self, handler: NamedHandler, **options: Unpack[JobOptions]) -> Handler:
         """Register a class or an object with `name` and `perform(data, execution)` or `execute(ctx)`, with its job.
 
         A class is constructed once, here. A second object of the same class changes nothing: the first serves all
@@ -178,7 +179,7 @@ class Registry:
         return self._declare(name, handler, given, _flag(given))
 
     def schedule(
-        self, name: str, handler: Any, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
+        self, name: str, handler: AnyHandler, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
     ) -> Handler:
         """Declare one more job of a handler, with its own trigger, parameters and queue.
 
@@ -192,7 +193,7 @@ class Registry:
         known = self.resolve(handler) if isinstance(handler, (str, Handler)) else self.find(handler)
         if known is None and not _has_own_name(handler):
             return self._declare(name, handler, given, override)
-        known = known or self.register(handler)
+        known = known or self.register(cast(NamedHandler, handler))
         if _is_second_object(known, handler):
             _warn_of_second(known)
         self._jobs[name] = self._declaration(name, known, _inherited(known, given), calling_place())

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from ...model.errors import InvalidValue, nearest
 from ...model.values.payload import Verbatim, presentable
 from ...model.values.reading import words
-
-TenantProvider: TypeAlias = Sequence[str] | Callable[..., Any]
-"""Names, or a plain or async function that returns them and may take the context of the parent."""
+from .handler_types import TenantProvider
 
 MAX_TENANTS = 100_000
 

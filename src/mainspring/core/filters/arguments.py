@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, TypedDict
 
-from ...model.execution import TriggeredBy
-
-When: TypeAlias = datetime | timedelta | str | float
+from ...model.execution import Status, TriggeredBy
+from ...model.job import JobStatus
+from ...model.values.given import Duration, When
 
 
 class FiltersBesideJob(TypedDict, total=False):
@@ -16,7 +15,7 @@ class FiltersBesideJob(TypedDict, total=False):
 
     handler: str | None
     queue: str | None
-    status: str | Iterable[str] | None
+    status: Status | Iterable[Status] | None
     running: bool | None
     reason: str | None
     error_group: str | None
@@ -26,17 +25,23 @@ class FiltersBesideJob(TypedDict, total=False):
     release: str | None
     trigger: TriggeredBy | None
     search: str | Iterable[str] | None
-    longer_than: float | str | timedelta | None
+    longer_than: Duration | None
     since: When | None
     until: When | None
     trace_id: str | None
     parent_id: str | None
 
 
+class ExecutionFilters(FiltersBesideJob, total=False):
+    """Filters of executions, the job included."""
+
+    job: str | None
+
+
 class JobFilters(TypedDict, total=False):
     """Filters of jobs. Each is optional; None does not filter."""
 
-    status: str | Iterable[str] | None
+    status: JobStatus | Iterable[JobStatus] | None
     handler: str | None
     queue: str | None
     name: str | None
@@ -45,7 +50,16 @@ class JobFilters(TypedDict, total=False):
     tag: str | Iterable[str] | None
     owner: str | None
     origin: Literal["code", "api"] | None
-    last_status: str | Iterable[str] | None
+    last_status: Status | Iterable[Status] | None
     paused: bool | None
     orphaned: bool | None
     overdue: bool | None
+
+
+class ErrorFilters(TypedDict, total=False):
+    """Filters of error groups. Each is optional; None does not filter."""
+
+    job: str | None
+    tenant: str | None
+    since: When | None
+    muted: bool | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +26,11 @@ _ORDERS: dict[str, JobOrder] = {
     "created_at": "created",
     "updated_at": "updated",
 }
-SORTS = tuple(sign + name for name in ("name", "status", *list(_ORDERS)[1:]) for sign in ("", "-"))
+JobSort: TypeAlias = Literal[
+    "name", "status", "handler", "next_run_at", "last_run_at", "created_at", "updated_at",
+    "-name", "-status", "-handler", "-next_run_at", "-last_run_at", "-created_at", "-updated_at",
+]  # fmt: skip
+SORTS: tuple[str, ...] = get_args(JobSort)
 
 
 _EVERYTHING = JobFilter()

@@ -27,9 +27,10 @@ from ...model.time.instants import Micros
 from ...model.values.ids import tenant_id
 from ..declaring.around import Around
 from ..declaring.context import JobContext
+from ..declaring.handler_types import TenantProvider
 from ..declaring.parameters import is_async
 from ..declaring.registry import Registry
-from ..declaring.tenant_options import TenantProvider, context_wanted, tenant_names
+from ..declaring.tenant_options import context_wanted, tenant_names
 from ..emitting import emit_enqueued
 from ..loops import Emit
 from ..ports import Clock, Store
@@ -108,7 +109,8 @@ async def names_from(
     What surrounds handlers surrounds a provider, too: both may use the database of the application."""
     if not callable(provider):
         return tenant_names(provider)
-    call = partial(provider, context) if context_wanted(provider) else provider
+    function: Callable[..., Any] = provider
+    call = partial(function, context) if context_wanted(provider) else function
     if is_async(provider) or inspect.isasyncgenfunction(provider):
         return await in_task(around.surround(partial(_awaited_names, call), context, True))  # type: ignore[no-any-return]
     return await in_thread(around.surround(partial(_names, call), context, False))  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -154,7 +154,11 @@ def _occurrences(
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def calendar(name: str, entries: Any) -> Calendar:
+CalendarEntries: TypeAlias = Calendar | str | date | Iterable[Any]
+"""Entries as dates, ranges and texts, one or several; or the text of an .ics file."""
+
+
+def calendar(name: str, entries: CalendarEntries) -> Calendar:
     """A calendar from a list of dates and ranges, or from the text of an .ics file."""
     field = f"calendar {name!r}"
     if isinstance(entries, Calendar):
@@ -163,8 +167,8 @@ def calendar(name: str, entries: Any) -> Calendar:
         from .ics import calendar_from_ics  # it imports this module
 
         return calendar_from_ics(entries)
-    single = isinstance(entries, str | date) or not isinstance(entries, Iterable)
-    blocks = tuple(_block(field, entry) for entry in ((entries,) if single else entries))
+    given = (entries,) if isinstance(entries, str | date) or not isinstance(entries, Iterable) else entries
+    blocks = tuple(_block(field, entry) for entry in given)
     return checked(field, Calendar(blocks))
 
 

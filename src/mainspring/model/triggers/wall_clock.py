@@ -10,6 +10,7 @@ import msgspec
 
 from ..time.timeline import Gap, Overlap
 from ..time.zones import known_zone, zone_name
+from ..values.given import Weekday
 from ..values.reading import WEEKDAYS, choice, day_of_month, minute, second, time_of_day, weekday, whole, zone
 from .base import Trigger, utc
 from .cron import CronRule, normalise, rule
@@ -220,7 +221,7 @@ def daily_at(
 
 
 def weekly_at(
-    weekday: int | str,
+    weekday: Weekday,
     time: str | time,
     tz: str | tzinfo | None = None,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from ..errors import InvalidValue, one_of
 
@@ -33,6 +33,9 @@ class Role(StrEnum):
     def covers(self, needed: Role) -> bool:
         """Whether this role includes the rights of `needed`."""
         return self.rank >= needed.rank
+
+
+RoleName: TypeAlias = Role | Literal["viewer", "operator", "admin"]
 
 
 def role(field: str, value: object) -> Role:

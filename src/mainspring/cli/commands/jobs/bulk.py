@@ -9,7 +9,7 @@ import click
 from ....app.mainspring import Mainspring
 from ....core.render.entities import bulk_action_json, bulk_item_json
 from ....core.views.records import BulkAction
-from ....model.bulk import BulkItemRow
+from ....model.bulk import BulkItemRow, ItemStatus
 from ....model.errors import BulkNotFound, InvalidValue
 from ...bulk_actions import exit_code, filter_words, followed, leaving, print_items, progress_words, show_bulk
 from ...parameters import short_id
@@ -61,7 +61,7 @@ def show(session: ClientSession, bulk_id: str) -> None:
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
 @click.option("--after", metavar="CURSOR", help="Where the page before ended.")
 @client_options
-def items(session: ClientSession, bulk_id: str, status: str | None, limit: int, after: str | None) -> None:
+def items(session: ClientSession, bulk_id: str, status: ItemStatus | None, limit: int, after: str | None) -> None:
     """What became of each item, in the order in which they were handled."""
 
     async def work(app: Mainspring) -> tuple[BulkAction, list[BulkItemRow], str | None]:

@@ -20,6 +20,7 @@ from ....core.views.execution import Execution
 from ....core.views.page import Page
 from ....core.views.records import LogEntry
 from ....model.execution import State
+from ....model.values.given import AnyCaseLogLevel
 from ...bulk_actions import bulk_options, run_bulk_action
 from ...filters import SYSTEM, filter_options, given
 from ...many import chosen_filter, steer_many
@@ -122,7 +123,9 @@ def show(session: ClientSession, execution_id: str) -> None:
 @click.option("-n", "--tail", type=click.IntRange(0, 1_000), help="Of the lines there are, only the last so many.")
 @click.option("--level", type=click.Choice(LEVELS, case_sensitive=False), help="Only lines of this level and above.")
 @client_options
-def logs(session: ClientSession, execution_id: str, follow: bool, tail: int | None, level: str | None) -> None:
+def logs(
+    session: ClientSession, execution_id: str, follow: bool, tail: int | None, level: AnyCaseLogLevel | None
+) -> None:
     """What an execution logged: through its context, `logging` and `warnings`.
 
     With --follow and -o json, each line is an object with `event` (log, execution or end) and `data`.
@@ -314,7 +317,7 @@ async def _follow(
     execution: Execution,
     shown: Sequence[tuple[int, LogEntry]],
     after: int,
-    level: str | None,
+    level: AnyCaseLogLevel | None,
     wants_json: bool,
 ) -> None:
     """Print what happens as it happens: lines to standard output, progress for people to standard error."""

@@ -10,7 +10,7 @@ import click
 
 from ....app.mainspring import Mainspring
 from ....core.filters.jobs import FIELDS
-from ....core.queries.job_lists import SORTS
+from ....core.queries.job_lists import SORTS, JobSort
 from ....core.render.entities import job_json
 from ....core.views.execution import Execution
 from ....core.views.job import JobView
@@ -55,7 +55,7 @@ def jobs() -> None:
 @SYSTEM
 @client_options
 def list_jobs(
-    session: ClientSession, sort: str, limit: int, after: str | None, page: int, system: bool, **filters: Any
+    session: ClientSession, sort: JobSort, limit: int, after: str | None, page: int, system: bool, **filters: Any
 ) -> None:
     """Jobs with their schedule, next run and last outcome."""
     wanted, offset = given(filters), (page - 1) * limit

@@ -42,7 +42,7 @@ _log = logging.getLogger("mainspring.watch")
     "--interval", metavar="DURATION", default="10s", show_default=True, help="How often to look, without --once."
 )
 @client_options
-def watch(session: ClientSession, once: bool, history: bool, interval: str, **filters: str | None) -> int:
+def watch(session: ClientSession, once: bool, history: bool, interval: str, **filters: Any) -> int:
     """Report scheduled runs whose time and grace are over although no scheduler started them, and work that no worker
     takes.
 
