@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from contextlib import aclosing, asynccontextmanager
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Unpack, overload
 
 from ..config.settings import SettingsOptions
 from ..core.declaring.context import JobContext
@@ -79,6 +79,8 @@ class Mainspring:
     ... async def hello(ctx): ...
     """
 
+    _runtime_class: ClassVar[type[Runtime]] = Runtime
+
     def __init__(
         self,
         database: str | os.PathLike[str] | Store | None = None,
@@ -106,7 +108,7 @@ class Mainspring:
 
         Every other keyword is a setting: see docs/configuration.md.
         """
-        self._runtime = runtime = Runtime(
+        self._runtime = runtime = self._runtime_class(
             database,
             settings,
             jobs=jobs,

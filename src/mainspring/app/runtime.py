@@ -197,6 +197,7 @@ class Runtime:
         return str(getattr(self.given_store, "name", type(self.given_store).__name__))
 
     def _make_store(self) -> Store:
+        """The store that this process connects to, when it first needs one."""
         return make_store(self.settings, self.clock) if self.given_store is None else self.given_store
 
     async def close(self) -> None:

@@ -119,7 +119,10 @@ def root(debug: bool) -> None:
     """Mainspring: a scheduler for jobs that run on time, once."""
 
 
-def run_command(arguments: Sequence[str] | None = None) -> int:
+def run_command(
+    arguments: Sequence[str] | None = None, command: click.Command = root, program: str = "mainspring"
+) -> int:
+    """Run a command to its exit code. A framework that has a command line of its own gives its root and name."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = _show_warning
     open_closed_streams()
@@ -127,7 +130,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without that character gets a question mark
     try:
-        result = root.main(args=given, prog_name="mainspring", standalone_mode=False)
+        result = command.main(args=given, prog_name=program, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as missing:
         click.echo(missing.format_message(), err=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core.loops import inside_event_loop
 from ..model.errors import InvalidValue
@@ -47,6 +47,9 @@ class harness:
     - `seed` decides all that is left to chance: the jitter of retries, ids.
     """
 
+    _blocking_kit: ClassVar[type[BlockingKit]] = BlockingKit
+    _async_kit: ClassVar[type[Kit]] = Kit
+
     def __init__(
         self,
         app: Mainspring,
@@ -73,7 +76,7 @@ class harness:
             raise RuntimeError(
                 "this test has an event loop: write `async with harness(app) as kit`, and await its calls"
             )
-        self._kit = BlockingKit(self._app, self._exchange(), self._clock, *self._options)
+        self._kit = self._blocking_kit(self._app, self._exchange(), self._clock, *self._options)
         return self._kit
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -91,7 +94,7 @@ class harness:
 
     def enter_async(self) -> Kit:
         """As `async with`, for a fixture that is not a coroutine: nothing here waits."""
-        return Kit(self._app, self._exchange(), self._clock, *self._options)
+        return self._async_kit(self._app, self._exchange(), self._clock, *self._options)
 
     def exit_async(self) -> None:
         self._put_back()

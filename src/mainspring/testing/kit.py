@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ..core.declaring.handler_types import AnyHandler
+from ..core.engine.thread_pool import ThreadPool, Threads
 from ..core.views.execution import Execution, executions_of
 from ..model.errors import InvalidValue, JobNotFound
 from ..model.execution import ExecutionRow, State, Status
@@ -202,6 +203,10 @@ class KitBase:
         )
         raise failure
 
+    def _threads(self) -> Threads:
+        """Where handlers that are plain functions run."""
+        return ThreadPool(1)
+
     async def _stepping(self, work: Callable[[Stepper], Coroutine[Any, Any, None]]) -> None:
         await self.app.open()  # what code has declared since is brought to the store
         runtime = self.app._runtime
@@ -222,6 +227,7 @@ class KitBase:
             runtime.emit,
             self._patience,
             self._on_run,
+            self._threads(),
             context,
         )
         try:

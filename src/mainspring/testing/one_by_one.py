@@ -15,7 +15,7 @@ import msgspec
 from ..core.declaring.context import JobContext
 from ..core.declaring.registry import Handler, Registry
 from ..core.engine.runner import Run, Runner
-from ..core.engine.thread_pool import ThreadPool
+from ..core.engine.thread_pool import Threads
 from ..core.engine.worker import attempt_ended
 from ..core.loops import Emit
 from ..core.ports import Clock, Store
@@ -97,13 +97,14 @@ class OneByOne:
         chance: Chance,
         emit: Emit,
         patience: float,
+        threads: Threads,
         **context: Any,
     ) -> None:
         """`patience` is how many seconds of real time a handler may take; `context` is for the handlers' contexts."""
         self._store, self._registry, self._clock = store, registry, clock
         self._chance, self._emit, self._patience = chance, emit, patience
-        self._threads = ThreadPool(1)
-        self._runner = Runner(clock, self._threads, OWNER, fan_outs=FanOuts(store, registry, clock, emit), **context)
+        self._threads = threads
+        self._runner = Runner(clock, threads, OWNER, fan_outs=FanOuts(store, registry, clock, emit), **context)
         self._turn = 0
 
     def close(self) -> None:

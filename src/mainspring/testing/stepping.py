@@ -14,6 +14,7 @@ from ..core.cancelling import BATCH, cancel_all, sweep_job
 from ..core.declaring.registry import Registry
 from ..core.engine.follow_ups import do_follow_ups
 from ..core.engine.scheduler import Scheduler
+from ..core.engine.thread_pool import Threads
 from ..core.tenants.endings import check_open_parents
 from ..model.events import Trouble
 from ..model.execution import ExecutionRow, State
@@ -39,12 +40,13 @@ class Stepper:
         emit: Callable[[object], None],
         patience: float,
         on_run: Callable[[Ran], None],
+        threads: Threads,
         context: dict[str, Any],
     ) -> None:
         self._store, self._clock, self._emit_event, self._on_run = store, clock, emit, on_run
         self._troubles: list[Trouble] = []
         self._scheduler = Scheduler(store, clock, chance, self._emit, FOR_EVER)
-        self._worker = OneByOne(store, registry, clock, chance, self._emit, patience, **context)
+        self._worker = OneByOne(store, registry, clock, chance, self._emit, patience, threads, **context)
         self._retried: set[str] = set()
         self._runs = 0
         self._deadline: Micros | None = None

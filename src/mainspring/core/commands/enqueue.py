@@ -93,7 +93,7 @@ class Enqueuer:
         """Add one execution; None when its unique key is taken."""
         if connection is None and not options:  # nearly always
             maker = self._maker_of(await self._enqueueable(handler))
-            return (await self._add(maker.make_many((maker.encode(params),))))[0]
+            return (await self.add(maker.make_many((maker.encode(params),))))[0]
         execution = await self.prepare(handler, params, **options)
         unique = options.get("unique")
         if isinstance(unique, Unique) and unique.lasting:
@@ -102,12 +102,12 @@ class Enqueuer:
         if connection is not None:
             added = self._add_in(connection, [execution])
             return self._results([execution], await added if isawaitable(added) else added)[0]
-        return (await self._add([execution]))[0]
+        return (await self.add([execution]))[0]
 
     async def _enqueue_lasting(self, execution: ExecutionRow, unique: Unique) -> ExecutionRow | None:
         """With a key that is taken for a period, or debounced."""
         if unique.debounce is not None:
-            [added] = await self._add([await self._periods.delayed(execution, unique)])
+            [added] = await self.add([await self._periods.delayed(execution, unique)])
             if added is not None and added.state is State.PENDING:
                 await self._periods.replace_older(added, unique)
             return added
@@ -165,7 +165,7 @@ class Enqueuer:
         return drafts
 
     async def _add_drafts(self, drafts: Sequence[Draft | ExecutionRow]) -> list[ExecutionRow | None]:
-        return await self._add(made_of(drafts))
+        return await self.add(made_of(drafts))
 
     # --- in the caller's transaction ----------------------------------------------------------------------
     def enqueue_in(self, connection: Any, executions: Sequence[ExecutionRow]) -> list[ExecutionRow | None]:
@@ -346,7 +346,8 @@ class Enqueuer:
         return signature.encode(given, self._payload_limit)
 
     # --- adding -------------------------------------------------------------------------------------------
-    async def _add(self, executions: Sequence[ExecutionRow]) -> list[ExecutionRow | None]:
+    async def add(self, executions: Sequence[ExecutionRow]) -> list[ExecutionRow | None]:
+        """Store prepared executions; None for each whose unique key is taken."""
         results = self._results(executions, await self._store.add(executions))
         for execution in results:
             if execution is not None and execution.staged and not execution.state.final:

@@ -34,7 +34,7 @@ from ..tenants.context import handler_call
 from ..tenants.fan_out import FanOuts, ListingThreads, TenantsUnknown
 from .descriptions import describe_error
 from .outcomes import DESCRIBING, Attempt, FannedOut, Outcomes, finished, is_plain_ending
-from .thread_pool import ThreadPool
+from .thread_pool import Threads
 
 STOP_GRACE = 0.1
 """Seconds in which a handler that was asked to stop should do so. After that it is reported as overrunning."""
@@ -171,7 +171,7 @@ class Runner:
     def __init__(
         self,
         clock: Clock,
-        threads: ThreadPool,
+        threads: Threads,
         worker: str,
         tracing: Tracing | None = None,
         fan_outs: FanOuts | None = None,

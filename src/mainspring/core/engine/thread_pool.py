@@ -11,11 +11,21 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 _Done: TypeAlias = Callable[[Any], None]
 
 JOIN_TIMEOUT = 1.0
+
+
+class Threads(Protocol):
+    """What a runner needs of the threads that it calls plain functions in."""
+
+    def run(self, function: Callable[[], Any], done: _Done) -> None:
+        """Run in a thread; `done` is called with the result on the event loop. The function must not raise."""
+
+    def close(self) -> None:
+        """End the threads that nothing runs in."""
 
 
 class ThreadPool:

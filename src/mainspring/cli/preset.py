@@ -1,0 +1,81 @@
+"""The command line of a framework: every command, on the framework's own application.
+
+`manage.py mainspring run` is `mainspring run MODULE:APP` with the application of the Django project. The commands are
+those of the root; each loses the argument or option that names an application, and its examples follow.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from .root import CommandGroup, root
+
+APPLICATION = "MODULE:APP"
+_EXAMPLE = re.compile(r"^  mainspring ", re.MULTILINE)
+_NAMED = re.compile(r"(?<= )(?:--app )?[a-z][\w.]*:[a-z]\w* ?")
+
+
+def preset_root(target: str, program: str) -> click.Group:
+    """The root command for the application of this name, called `program`: "manage.py mainspring"."""
+    changed = PresetRoot(target, program, name=root.name, params=root.params, callback=root.callback)
+    changed.help, changed.epilog = root.help, _examples(root.epilog, program)
+    changed.context_settings = root.context_settings
+    return changed
+
+
+class PresetRoot(CommandGroup):
+    def __init__(self, target: str, program: str, **options: Any) -> None:
+        super().__init__(**options)
+        self._target, self._program = target, program
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return root.list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = root.get_command(ctx, cmd_name)
+        return None if command is None else _preset(command, self._target, self._program)
+
+
+def _preset(command: click.Command, target: str, program: str) -> click.Command:
+    changed = copy.copy(command)
+    changed.epilog = _examples(command.epilog, program)
+    names = [each.name for each in command.params if each.name and _names_application(each)]
+    changed.params = [each for each in command.params if each.name not in names]
+    if command.callback is not None and names:
+        changed.callback = _with_application(command.callback, names, target)
+    if isinstance(changed, click.Group):
+        changed.commands = {name: _preset(each, target, program) for name, each in changed.commands.items()}
+    return changed
+
+
+def _names_application(parameter: click.Parameter) -> bool:
+    return parameter.metavar == APPLICATION
+
+
+def _with_application(callback: Callable[..., Any], names: list[str], target: str) -> Callable[..., Any]:
+    """A database that is given explicitly takes the place of the application, as it does without a framework."""
+
+    @functools.wraps(callback)
+    def called(*args: Any, **options: Any) -> Any:
+        value = target if options.get("database_url") is None else None
+        return callback(*args, **options, **dict.fromkeys(names, value))
+
+    return called
+
+
+def _examples(epilog: str | None, program: str) -> str | None:
+    """The examples under the name that users type here.
+
+    >>> _examples("Example:\\n  mainspring run shop.jobs:app --port 80", "manage.py mainspring")
+    'Example:\\n  manage.py mainspring run --port 80'
+    """
+    if epilog is None:
+        return None
+    lines = [_NAMED.sub("", line).rstrip() if _EXAMPLE.match(line) else line for line in epilog.split("\n")]
+    return _EXAMPLE.sub(f"  {program} ", "\n".join(lines))
