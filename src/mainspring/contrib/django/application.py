@@ -18,11 +18,12 @@ from asgiref.sync import sync_to_async
 from django.core import mail
 from django.db import connections, transaction
 
-from ...app.handles import BoundCall, EnqueueOptions
+from ...app.handles import BoundCall, EnqueueItem, EnqueueOptions
 from ...app.mainspring import Mainspring, R
 from ...app.runtime import Runtime
 from ...app.sync import SyncMainspring
 from ...core.commands.enqueue import Enqueuer
+from ...core.declaring.handler_types import AnyHandler
 from ...core.ports import Store
 from ...core.views.execution import Execution
 from ...model.errors import InvalidValue
@@ -65,7 +66,7 @@ class DjangoMainspring(Mainspring):
 
     async def enqueue(
         self,
-        handler: Any,
+        handler: AnyHandler,
         params: Mapping[str, Any] | None = None,
         *,
         connection: Any = None,
@@ -81,10 +82,10 @@ class DjangoMainspring(Mainspring):
     ) -> list[Execution[R] | None]: ...
     @overload
     async def enqueue_many(
-        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+        self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]: ...
     async def enqueue_many(
-        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+        self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]:
         if connection is None and await sync_to_async(self.open_transaction)() is not None:
             enqueue_many: Any = self.sync.enqueue_many  # of several types
@@ -112,7 +113,7 @@ class DjangoSync(SyncMainspring):
 
     def enqueue(
         self,
-        handler: Any,
+        handler: AnyHandler,
         params: Mapping[str, Any] | None = None,
         *,
         connection: Any = None,
@@ -131,10 +132,10 @@ class DjangoSync(SyncMainspring):
     ) -> list[Execution[R] | None]: ...
     @overload
     def enqueue_many(
-        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+        self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]: ...
     def enqueue_many(
-        self, items: Iterable[Sequence[Any]], *, connection: Any = None, **options: Unpack[EnqueueOptions]
+        self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]:
         inside = self._target.open_transaction() if connection is None else None
         if inside is not None:
@@ -144,7 +145,7 @@ class DjangoSync(SyncMainspring):
         return self._caller.call(Mainspring.enqueue_many(self._target, items, **options))
 
     def _enqueue_inside(
-        self, inside: Any, items: Iterable[Sequence[Any]], options: EnqueueOptions
+        self, inside: Any, items: Iterable[EnqueueItem], options: EnqueueOptions
     ) -> list[Execution | None]:
         items = list(items)
         _refuse_lasting(items, options)
@@ -190,7 +191,7 @@ def _driver_connection(connection: Any) -> Any:
     return connection.connection if connection.vendor == "sqlite" else connection
 
 
-def _refuse_lasting(items: Sequence[Sequence[Any]], options: EnqueueOptions) -> None:
+def _refuse_lasting(items: Sequence[EnqueueItem], options: EnqueueOptions) -> None:
     """A key that is taken for a period is claimed in a step of its own, which no transaction could take back."""
     for each in [options, *(item[2] for item in items if len(item) > 2 and item[2])]:
         unique = each.get("unique")
