@@ -43,7 +43,7 @@ COMMANDS = {
     "locks": "operations.cluster:locks",
     "changes": "operations.changes:changes",
     "audit": "operations.audit:audit",
-    "doctor": "operations.changes:doctor",
+    "doctor": "operations.doctor:doctor",
     "calendars": "jobs.calendars:calendars",
     "templates": "jobs.templates:templates",
     "webhooks": "webhooks:webhooks",

@@ -33,6 +33,7 @@ from ..core.monitoring.problems import Problems
 from ..core.monitoring.queues import Queues
 from ..core.monitoring.totals import Overview
 from ..core.monitoring.watchdog import Watchdog
+from ..core.ports import Store
 from ..core.queries.audit_lists import AuditLists
 from ..core.queries.changes import Changes
 from ..core.queries.job_lists import JobLists
@@ -83,6 +84,7 @@ class Application(Protocol):
 
     registry: Registry
     settings: Settings
+    given_store: Store | None
 
     async def engine(self) -> Engine: ...
     async def metrics_page(self) -> bytes: ...

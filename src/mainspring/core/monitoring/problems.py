@@ -90,21 +90,19 @@ class Problems:
         self._store, self._queues, self._errors, self._calendars = store, queues, errors, calendars
         self._time, self._here = time, here
         self.cache = SingleFlight(self._read, time, FRESH_FOR, SHARE)
+        """The facts behind the problems, which `core/doctor` looks at, too."""
         self._conflicts = SingleFlight(Processes(store).conflicts, time, SLOW_FRESH_FOR)
         self._size = SingleFlight(store.storage_size, time, SLOW_FRESH_FOR)
 
     async def all(self) -> ProblemList:
         """What needs attention now, the most urgent first."""
-        return await self.cache.get()
+        return problems(await self.cache.get())
 
     async def recent(self) -> ProblemList:
         """As `all`, for pages that must not wait: it may be half a minute old while a new one is made."""
-        return await self.cache.get(stale_for=STALE_FOR)
+        return problems(await self.cache.get(stale_for=STALE_FOR))
 
-    async def _read(self) -> ProblemList:
-        return problems(await self.facts())
-
-    async def facts(self) -> Facts:
+    async def _read(self) -> Facts:
         seen = await self._queues.cache.get()
         page = await self._store.due_jobs(DUE_JOBS)
         now, here = page.now, self._here()

@@ -1,23 +1,17 @@
-"""`mainspring changes`: what changed before it broke. `mainspring doctor`: what is wrong with this installation."""
+"""`mainspring changes`: what changed before it broke."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
-import msgspec
 
-from ....admin import schema
-from ....app.mainspring import Mainspring
-from ....core.deploys.records import Conflict
 from ....core.queries.changes import DEFAULT_SINCE, RecordedChange
 from ....core.render.entities import change_json
 from ...parameters import past_time
-from ...root import REFUSED, example
+from ...root import example
 from ...screens.changes import new_values, subject
-from ...screens.jobs import conflict_text
 from ...screens.output import moment, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
@@ -44,45 +38,6 @@ def changes(session: ClientSession, since: str, until: str | None, job: str | No
     """
     found = session.call(lambda app: app.changes(since, until=until, job=job, limit=limit))
     session.show([change_json(each) for each in found], lambda: _print_changes(found, since))
-
-
-@example("doctor --app shop.jobs:app")
-@click.command()
-@client_options
-def doctor(session: ClientSession) -> None:
-    """Check the schema of the database, and whether two applications declare the same job. Exit code 1: something is
-    wrong."""
-    found = asyncio.run(schema.status(session.database_url()))
-    problems = _schema_problems(found)
-    conflicts: list[Conflict] = [] if problems else session.call(_conflicts)
-    problems += [f"job {each.job}: {conflict_text(each.declarers)}" for each in conflicts]
-    data = {
-        "schema": msgspec.structs.asdict(found),
-        "conflicts": msgspec.to_builtins(conflicts),
-        "problems": problems,
-    }
-    session.show(data, lambda: _print_problems(problems))
-    if problems:
-        raise click.exceptions.Exit(REFUSED)
-
-
-async def _conflicts(app: Mainspring) -> list[Conflict]:
-    return await (await app._runtime.engine()).processes.conflicts()
-
-
-def _schema_problems(found: schema.SchemaStatus) -> list[str]:
-    if found.required == 0:
-        return ["the database has no tables of Mainspring; run `mainspring db migrate`, or start an application on it"]
-    if found.required > found.newest:
-        return [f"the schema requires step {found.required}, this release knows {found.newest}; update mainspring"]
-    if found.pending or found.outdated:
-        return ["the schema is not up to date; run `mainspring db migrate`"]
-    return []
-
-
-def _print_problems(problems: Sequence[str]) -> None:
-    for problem in problems or ["No problem found: the schema is up to date, no two applications share a job."]:
-        click.echo(problem)
 
 
 def _print_changes(found: Sequence[RecordedChange], since: str) -> None:

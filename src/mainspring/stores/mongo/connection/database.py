@@ -79,28 +79,28 @@ class Database:
             read_preference=ReadPreference.PRIMARY,
             read_concern=ReadConcern("local"),
         )
-        self.executions = self._collection("executions")
-        self.jobs = self._collection("jobs")
-        self.incarnations = self._collection("incarnations")
-        self.logs = self._collection("logs")
-        self.audits = self._collection("audits")
-        self.workers = self._collection("workers")
-        self.locks = self._collection("locks")
-        self.limits = self._collection("limits")
-        self.entries = self._collection("entries")
+        self.executions = self.collection("executions")
+        self.jobs = self.collection("jobs")
+        self.incarnations = self.collection("incarnations")
+        self.logs = self.collection("logs")
+        self.audits = self.collection("audits")
+        self.workers = self.collection("workers")
+        self.locks = self.collection("locks")
+        self.limits = self.collection("limits")
+        self.entries = self.collection("entries")
         # Change streams set a read concern of their own.
-        self.wakeups = self._collection("wakeups", write_concern=PRIMARY_ONLY, read_concern=ReadConcern())
-        self.purges = self._collection("purges")
-        self.meta = self._collection("meta")
-        self.claims = self._collection("executions", write_concern=PRIMARY_ONLY)
-        self.buckets = self._collection("limits", write_concern=PRIMARY_ONLY)
+        self.wakeups = self.collection("wakeups", write_concern=PRIMARY_ONLY, read_concern=ReadConcern())
+        self.purges = self.collection("purges")
+        self.meta = self.collection("meta")
+        self.claims = self.collection("executions", write_concern=PRIMARY_ONLY)
+        self.buckets = self.collection("limits", write_concern=PRIMARY_ONLY)
         self.knows_limits = False  # whether any execution here ever had a share or a limit, as far as is known
         self.unsettled: dict[tuple[Any, ...], set[ObjectId]] = {}  # changes whose outcome is open, with their stamps
         self._recheck_at: float | None = None
         self._has_snapshots: bool | None = None
         self._claimed: dict[str, tuple[int, dict[str, Any]]] = {}
 
-    def _collection(self, name: str, **options: Any) -> Collection:
+    def collection(self, name: str, **options: Any) -> Collection:
         return Collection(self.plain.get_collection(collection_name(self.prefix, name), **options), self.name)
 
     async def hello(self) -> dict[str, Any]:
