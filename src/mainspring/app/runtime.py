@@ -190,7 +190,7 @@ class Runtime:
             parts.declared = revision
 
     @property
-    def _address(self) -> str:
+    def address(self) -> str:
         """Where the database is, safe to show."""
         if self.given_store is None:
             return without_password(self.settings.database_url)
@@ -241,7 +241,7 @@ class Runtime:
         if not self.settings.enabled or (not self.registry.names and options.get("roles") is None):
             return
         wait = StartWait(self.settings.start_timeout, self.emit)
-        parts = await wait.reach(self._address, lambda: self.ready(declare=False))
+        parts = await wait.reach(self.address, lambda: self.ready(declare=False))
         await parts.reach_redis(wait)
         async with parts.turn():
             if parts.node is None:

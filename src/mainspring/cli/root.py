@@ -51,6 +51,7 @@ COMMANDS = {
     "token": "tokens:token",
     "cron": "jobs.cron:cron",
     "simulate": "jobs.simulate:simulate",
+    "top": "operations.top:top",
     "watch": "operations.watch:watch",
     "problems": "operations.problems:problems",
     "import": "imports:import_",

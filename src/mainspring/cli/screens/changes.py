@@ -31,9 +31,9 @@ def subject(target: str) -> str:
 def new_values(before: Any, after: Any, at: datetime) -> str:
     """The new values of the fields that differ; of a pause its note and its end.
 
-    >>> new_values({}, {"paused": "2026-03-01T00:00:00Z", "note": "server down"}, datetime(2026, 3, 1, tzinfo=UTC))
+    >>> new_values({}, {"paused": "2026-03-01T00:00:00Z", "note": "server down"}, datetime.now())
     'server down'
-    >>> new_values({"rate": 1.0}, {"rate": 1.0, "concurrency": 2}, datetime(2026, 3, 1, tzinfo=UTC))
+    >>> new_values({"rate": 1.0}, {"rate": 1.0, "concurrency": 2}, datetime.now())
     'concurrency 2'
     """
     if not isinstance(after, dict):
@@ -53,9 +53,9 @@ def _new_value(name: str, value: Any, at: datetime) -> str:
 def before_and_after(before: Any, after: Any, at: datetime) -> str:
     """The fields that differ, with their old and new values.
 
-    >>> before_and_after({"queue": "mail", "priority": 1}, {"queue": "slow", "priority": 1}, datetime.now(UTC))
+    >>> before_and_after({"queue": "mail", "priority": 1}, {"queue": "slow", "priority": 1}, datetime.now())
     'queue: mail -> slow'
-    >>> before_and_after("scheduled", "paused", datetime.now(UTC)), before_and_after({"a": 1}, None, datetime.now(UTC))
+    >>> before_and_after("scheduled", "paused", datetime.now()), before_and_after({"a": 1}, None, datetime.now())
     ('scheduled -> paused', 'a: 1 -> none')
     """
     if not isinstance(before, dict) and not isinstance(after, dict):

@@ -33,6 +33,9 @@ BUDGET = 10_000
 COUNTED = 10_000
 """Counts are exact up to here; a higher one is "10000+"."""
 
+LONGEST_RUNNING = 200
+"""How many running executions are read to find those that have run longest."""
+
 Total: TypeAlias = int | str
 
 
@@ -87,6 +90,13 @@ class ExecutionLists:
         if found.searched_to is not None:
             return ExecutionPage(found.rows, found.searched_to, to_datetime(time_of_id(found.searched_to)))
         return ExecutionPage(found.rows, found.rows[-1].id if len(found.rows) == limit else None)
+
+    async def longest_running(self, queue: str | None = None, limit: int = LONGEST_RUNNING) -> list[ExecutionRow]:
+        """Executions that run, the longest first. Ids are ordered by time: those that were created first have usually
+        run longest, so of very many only the oldest are read."""
+        wanted = await self.filter({"status": "running", "queue": queue})
+        rows = (await self.page(wanted, limit=limit, oldest_first=True)).rows
+        return sorted(rows, key=lambda row: row.started or row.created)
 
     async def total(
         self, wanted: ExecutionFilter, page: ExecutionPage, *, offset: int = 0, cursor: str | None = None

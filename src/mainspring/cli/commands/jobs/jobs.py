@@ -28,8 +28,8 @@ from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.executions import Shown, show_execution, shown
 from ...screens.jobs import print_job, print_jobs
 from ...screens.output import note
+from ...screens.queues import pause_words
 from ...session import ClientSession, client_options, operator
-from ..operations.queues import pause_words
 from .executions import leaving, waited
 from .job_editing import edit_job, why_job
 

@@ -9,15 +9,13 @@ import click
 
 from ....app.mainspring import Mainspring
 from ....core.render.queues import paused_handler_json, queue_json, scale_json
-from ....core.rules.limits import rate_words
-from ....core.views.queues import HandlerView, PauseView, QueueView, ScaleView
+from ....core.views.queues import HandlerView, QueueView, ScaleView
 from ....model.errors import nearest
-from ....model.values.reading import duration, duration_text
+from ....model.values.reading import duration
 from ...parameters import local_time
 from ...root import EXIT_CODES, CommandGroup, example
-from ...screens.output import moment, print_fields
 from ...screens.output import note as hint
-from ...screens.table import Column, print_table
+from ...screens.queues import ceiling, pause_words, print_handlers, print_queue, print_queues, waits
 from ...session import ClientSession, client_options, operator
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -77,7 +75,7 @@ def list_queues(session: ClientSession, sort: str) -> None:
     if sort != "name":
         field = {"in": "rate_in", "out": "rate_out"}.get(sort, sort)
         found.sort(key=lambda view: getattr(view, field) or 0.0, reverse=True)
-    session.show([queue_json(view) for view in found], lambda: _print_queues(found, scale))
+    session.show([queue_json(view) for view in found], lambda: print_queues(found, scale))
 
 
 @example("queues show mail")
@@ -87,7 +85,7 @@ def list_queues(session: ClientSession, sort: str) -> None:
 def show_queue(session: ClientSession, name: str) -> None:
     """One queue: its numbers, its pause and ceilings, and its handlers."""
     view, scale = session.call(lambda app: _with_scale(app, name))
-    session.show({**queue_json(view), "scale": scale_json(scale)}, lambda: _print_queue(view, scale))
+    session.show({**queue_json(view), "scale": scale_json(scale)}, lambda: print_queue(view, scale))
 
 
 @example('queues pause mail --note "mail server down" --for 2h')
@@ -98,7 +96,7 @@ def show_queue(session: ClientSession, name: str) -> None:
 def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
     """Within two seconds, no process begins executions of this queue until it is resumed. Those that run finish."""
     view, known = session.call(lambda app: _steered(app, app.queues.pause(name, by=operator(), **pause)))
-    session.show(queue_json(view), lambda: click.echo(f"queue {name!r} is {pause_words(view.pause)}{_waits(view)}"))
+    session.show(queue_json(view), lambda: click.echo(f"queue {name!r} is {pause_words(view.pause)}{waits(view)}"))
     _hint_at_queue(view, known)
 
 
@@ -126,7 +124,7 @@ def limit_queue(session: ClientSession, name: str, concurrency: int | None, rate
         raise click.UsageError("give --concurrency, --rate or both; or --off to remove the ceilings")
     limiting: dict[str, Any] = {"concurrency": concurrency, "rate": rate}
     view, known = session.call(lambda app: _steered(app, app.queues.limit(name, by=operator(), **limiting)))
-    session.show(queue_json(view), lambda: click.echo(f"queue {name!r}: {_ceiling(view) or 'no ceiling'}"))
+    session.show(queue_json(view), lambda: click.echo(f"queue {name!r}: {ceiling(view) or 'no ceiling'}"))
     if not off:
         _hint_at_queue(view, known)
 
@@ -143,7 +141,7 @@ def handlers() -> None:
 def list_handlers(session: ClientSession) -> None:
     """Every handler that a running worker has, or that is paused."""
     found = session.call(lambda app: app.handlers.all())
-    session.show([paused_handler_json(view) for view in found], lambda: _print_handlers(found))
+    session.show([paused_handler_json(view) for view in found], lambda: print_handlers(found))
 
 
 @example('handlers pause send_invoice --note "wrong totals" --for 2h')
@@ -159,7 +157,7 @@ def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
         return view, [] if view.workers else [each.name for each in await app.handlers.all() if each.name != name]
 
     view, known = session.call(work)
-    words = f"handler {name!r} is {pause_words(view.pause)}{_waits(view)}"
+    words = f"handler {name!r} is {pause_words(view.pause)}{waits(view)}"
     session.show(paused_handler_json(view), lambda: click.echo(words))
     if not view.workers:
         near = nearest(name, known)
@@ -195,101 +193,3 @@ def _hint_at_queue(view: QueueView, known: Sequence[str]) -> None:
         near = nearest(view.name, known)
         remedy = f"did you mean {near!r}?" if near else "mainspring queues list shows those in use"
         hint(f"nothing uses a queue {view.name!r} yet; {remedy}")
-
-
-# --- screens
-
-
-def _print_queues(found: Sequence[QueueView], scale: ScaleView) -> None:
-    if not found:
-        click.echo("There are no queues: no job, no worker and no execution names one.")
-        return
-    columns = [
-        Column("QUEUE", lambda view: view.name, "keep"),
-        Column("READY", lambda view: str(view.ready)),
-        Column("PLANNED", lambda view: str(view.planned)),
-        Column("PARKED", lambda view: str(view.parked), "drop"),
-        Column("RUNNING", lambda view: str(view.running)),
-        Column("OLDEST", lambda view: _age(view.oldest)),
-        Column("IN/MIN", lambda view: f"{view.rate_in:.1f}"),
-        Column("OUT/MIN", lambda view: f"{view.rate_out:.1f}"),
-        Column("WORKERS", lambda view: _alive(view)),
-        Column("STATE", _state, "cut"),
-    ]
-    print_table(columns, found)
-    click.echo(f"\nProcesses wanted: {scale.wanted}; running: {scale.processes}. Of one: mainspring queues show NAME")
-
-
-def _print_queue(view: QueueView, scale: ScaleView) -> None:
-    print_fields(
-        {
-            "Queue": view.name,
-            "State": None if view.pause is None else pause_words(view.pause),
-            "Ceiling": _ceiling(view),
-            "Ready": f"{view.ready}, the oldest for {_age(view.oldest)}" if view.ready else "0",
-            "Planned": f"{view.planned}, next {moment(view.next_due_at)}" if view.next_due_at else str(view.planned),
-            "Parked": f"{view.parked} wait for a limit" if view.parked else None,
-            "Running": f"{view.running} on {view.slots} slot{'' if view.slots == 1 else 's'}",
-            "In and out": f"{view.rate_in:.1f} and {view.rate_out:.1f} a minute, over five minutes",
-            "Workers": _alive(view),
-            "Processes wanted": f"{scale.wanted}; running: {scale.processes}",
-        }
-    )
-    if view.handlers:
-        click.echo()
-        columns = [
-            Column("HANDLER", lambda each: each.name, "keep"),
-            Column("READY", lambda each: str(each.ready)),
-            Column("PLANNED", lambda each: str(each.planned)),
-            Column("PARKED", lambda each: str(each.parked)),
-            Column("RUNNING", lambda each: str(each.running)),
-            Column("STATE", lambda each: "paused" if each.paused else ""),
-        ]
-        print_table(columns, view.handlers)
-
-
-def _print_handlers(found: Sequence[HandlerView]) -> None:
-    if not found:
-        click.echo("No running worker has a handler.")
-        return
-    columns = [
-        Column("HANDLER", lambda view: view.name, "keep"),
-        Column("READY", lambda view: str(view.ready)),
-        Column("RUNNING", lambda view: str(view.running)),
-        Column("WORKERS", lambda view: str(view.workers)),
-        Column("STATE", lambda view: "" if view.pause is None else pause_words(view.pause), "cut"),
-    ]
-    print_table(columns, found)
-
-
-def _state(view: QueueView) -> str:
-    words = [] if view.pause is None else [pause_words(view.pause)]
-    return "; ".join(words + ([ceiling] if (ceiling := _ceiling(view)) else []))
-
-
-def pause_words(pause: PauseView | None) -> str:
-    if pause is None:
-        return "not paused"
-    until = f" until {moment(pause.resume_at)}" if pause.resume_at is not None else ""
-    return f"paused by {pause.by or 'an unknown user'}{until}{f': {pause.note}' if pause.note else ''}"
-
-
-def _waits(view: QueueView | HandlerView) -> str:
-    return f" ({view.ready} ready, {view.running} running)"
-
-
-def _ceiling(view: QueueView) -> str | None:
-    parts = [] if view.concurrency is None else [f"at most {view.concurrency} at once"]
-    if view.rate is not None:
-        parts.append(f"at most {rate_words(view.rate)} begin")
-    return ", ".join(parts) or None
-
-
-def _alive(view: QueueView) -> str:
-    if view.own:
-        return f"{view.workers_alive}, Mainspring itself"
-    return str(view.workers) if view.workers == view.workers_alive else f"{view.workers_alive} of {view.workers} alive"
-
-
-def _age(seconds: float | None) -> str:
-    return "-" if seconds is None else duration_text(float(round(seconds))) if seconds >= 1 else "now"

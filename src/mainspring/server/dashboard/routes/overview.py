@@ -15,10 +15,10 @@ from starlette.responses import Response
 
 from ....core.filters.jobs import JobFilter
 from ....core.monitoring.activity import ActivityPoint, ActivitySeries
+from ....core.queries.execution_lists import LONGEST_RUNNING
 from ....core.queries.queries import EXECUTION_ID
 from ....core.rules.problems import Problem
 from ....core.views.execution import Execution, success_of
-from ....model.execution import ExecutionRow
 from ....model.time.zones import known_zone
 from ....model.values.reading import SYSTEM_PREFIX
 from .. import format
@@ -32,8 +32,6 @@ router = APIRouter(prefix="/dashboard", route_class=PageRoute, include_in_schema
 SPANS = {"1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days"}
 COMING = 8
 RUNNING = 10
-RUNNING_READ = 200
-"""How many running executions are read to find those that have run longest."""
 FAILED_JOBS = 8
 UNWELL = ("failed", "partial")
 """The last runs of the jobs that are listed as failed: a partial run has failed for some of its tenants."""
@@ -76,7 +74,7 @@ async def overview_page(visit: Viewing, span: Literal["1h", "24h", "7d"] | None 
         ),
         asyncio.gather(
             engine.queries.workers(),
-            _longest_running(visit),
+            engine.queries.execution_lists.longest_running(),
             engine.job_lists.page(sort="next_run_at", limit=COMING),
             engine.job_lists.page(JobFilter(last_status=UNWELL), sort="-last_run_at", limit=FAILED_JOBS),
         ),
@@ -84,7 +82,7 @@ async def overview_page(visit: Viewing, span: Literal["1h", "24h", "7d"] | None 
     runs = await engine.queries.newest_runs(failed.jobs, CELLS) if failed.jobs else {}
     begun_lately = span is None and 0 < asked.totals.ended <= hour.totals.ended
     series = hour if begun_lately else asked  # else nearly all of the chart would be empty
-    running = sorted((Execution(row) for row in rows), key=lambda each: each.started_at or each.created_at)
+    running = [Execution(row) for row in rows]
     own = [queue for queue in queues if not queue.name.startswith(SYSTEM_PREFIX)]
     return visit.page(
         "overview.html",
@@ -100,7 +98,7 @@ async def overview_page(visit: Viewing, span: Literal["1h", "24h", "7d"] | None 
         late=hour.totals.late_at_most(0.99),
         ready=sum(queue.ready for queue in own),
         in_work=len(running),
-        in_work_is_exact=len(running) < RUNNING_READ,
+        in_work_is_exact=len(running) < LONGEST_RUNNING,
         workers=[worker for worker in workers if "worker" in worker.roles],
         running=running[:RUNNING],
         more_running=max(0, len(running) - RUNNING),
@@ -110,12 +108,6 @@ async def overview_page(visit: Viewing, span: Literal["1h", "24h", "7d"] | None 
         success={view.name: success_of(runs.get(view.name, [])) for view in failed.jobs},
         jobs_total=coming.total,
     )
-
-
-async def _longest_running(visit: Visit) -> list[ExecutionRow]:
-    """Ids are ordered by time: those that were created first have usually run longest."""
-    lists = visit.engine.queries.execution_lists
-    return (await lists.page(await lists.filter({"status": "running"}), limit=RUNNING_READ, oldest_first=True)).rows
 
 
 # --- problems
