@@ -54,6 +54,7 @@ COMMANDS = {
     "top": "operations.top:top",
     "watch": "operations.watch:watch",
     "problems": "operations.problems:problems",
+    "mcp": "mcp:mcp",
     "import": "imports:import_",
     "alerts": "operations.exports:alerts",
     "grafana": "operations.exports:grafana",

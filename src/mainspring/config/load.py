@@ -105,8 +105,10 @@ def _setting_of(variable: str, value: str, environ: Mapping[str, str]) -> tuple[
 
 def _not_a_setting(variable: str, value: str) -> bool:
     name = variable.removeprefix(PREFIX)
-    if name in {"CONFIG", "APP"} or name.startswith("TEST_"):
+    if name in {"CONFIG", "APP", "API_TOKEN_FILE"} or name.startswith("TEST_"):
         return True
+    if name == "API_TOKEN" and value.startswith(("mainspring_", "ey")):
+        return True  # of an assistant, an API token or a JWT; `true` was meant for MAINSPRING_API_TOKENS
     # Kubernetes sets these in every pod beside a Service called "mainspring".
     return bool(re.fullmatch(r"SERVICE_(HOST|PORT(_.+)?)|PORT(_[0-9]+_.+)?", name)) and (
         name.startswith("SERVICE_") or "_" in name or "://" in value

@@ -65,7 +65,7 @@ async def _steer(call: Call, id: str, command: Callable[[], Awaitable[BackfillRo
     ),
 )
 async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
-    """Run the windows of a range that are missing or have failed; with `force` also those done."""
+    """Start a backfill: run the windows of a range that are missing or have failed; with `force` also those done."""
     options = body.model_dump(exclude={"job", "begin", "end"})
 
     async def work(_: str | None) -> Answer:
@@ -86,7 +86,7 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     responses=answers({200: (BackfillsJson, "Backfills.")}),
 )
 async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]) -> Response:
-    """Those under way, and the newest 1,000 that are over; newest first."""
+    """Backfills under way, and the newest 1,000 that are over; newest first."""
     found = await call.engine.backfills.list(wanted.job, MOST_OVER)
     return respond(json(listed([backfill_json(backfill_view(row)) for row in found], wanted)))
 

@@ -64,7 +64,7 @@ def _known(id: str) -> str:
     ),
 )
 async def start_bulk(call: Posting, body: BulkStart) -> Response:
-    """Begin an action on the named items, or on all that match the filter now. Any node carries it out; follow it
+    """Begin a bulk action on the named items, or on all that match the filter now. Any node carries it out; follow it
     under the `Location` of the answer."""
     given = body.model_dump(mode="json", exclude_unset=True)
     request = BulkRequest(**{name: given[name] for name in given if name in BulkRequest.__struct_fields__})
@@ -82,7 +82,7 @@ async def start_bulk(call: Posting, body: BulkStart) -> Response:
 
 @router.get("", operation_id="list_bulks", responses=answers({200: (BulkActionsJson, "Bulk actions.")}))
 async def list_bulks(call: Viewing, wanted: Annotated[BulkList, Query()]) -> Response:
-    """Those under way, and the newest 1,000 that are over; newest first."""
+    """Bulk actions under way, and the newest 1,000 that are over; newest first."""
     found = await call.engine.bulk_actions.list(MOST_OVER)
     return respond(json(listed([bulk_action_json(bulk_view(row)) for row in found], wanted)))
 
@@ -94,6 +94,7 @@ async def list_bulks(call: Viewing, wanted: Annotated[BulkList, Query()]) -> Res
     responses=answers({200: (BulkActionJson, "How far it is.")}, 404),
 )
 async def get_bulk(call: Viewing, id: BulkId) -> Response:
+    """How far a bulk action is: its state, how many items it has, and what became of them."""
     return respond(json(bulk_action_json(bulk_view(await call.engine.bulk_actions.get(_known(id))))))
 
 
@@ -116,7 +117,7 @@ async def get_bulk_items(call: Viewing, id: BulkId, wanted: Annotated[BulkItemLi
     responses=answers({200: (BulkActionJson, "No more items are handled.")}, 404, 409, 422),
 )
 async def abort_bulk(call: Posting, id: BulkId, body: BulkAbort | None = None) -> Response:
-    """Handle no more items; what was done stays."""
+    """Stop a bulk action: no more items are handled; what was done stays."""
     reason = None if body is None else body.reason
 
     async def work(_: str | None) -> Answer:

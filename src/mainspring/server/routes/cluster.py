@@ -31,7 +31,7 @@ router = APIRouter(prefix="/api/v1", tags=["cluster"])
     responses=answers({200: (WorkersJson, "Processes that take part.")}),
 )
 async def list_workers(call: Viewing, wanted: Annotated[WorkerList, Query()]) -> Response:
-    """Processes that are alive."""
+    """The processes that are alive: roles, queues, handlers, release, and how busy each is."""
     found = await call.engine.queries.workers()
     return respond(json(listed([worker_json(worker_view(each)) for each in found], wanted)))
 
@@ -43,7 +43,7 @@ async def list_workers(call: Viewing, wanted: Annotated[WorkerList, Query()]) ->
     responses=answers({200: (HandlersJson, "Handlers.")}),
 )
 async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) -> Response:
-    """Code that this process knows, and code that running workers have."""
+    """The handlers of jobs: code that this process knows, code that running workers have, and which are paused."""
     registry = call.application.registry
     running = [worker for worker in await call.engine.queries.workers() if "worker" in worker.roles]
     paused = {view.name for view in await call.engine.queues.handlers() if view.paused}

@@ -35,8 +35,8 @@ _ONE = {200: (ErrorGroupDetailJson, "The group with a sample traceback.")}
     responses=answers({200: (ErrorPageJson, "Error groups, without samples.")}),
 )
 async def list_errors(call: Viewing, wanted: Annotated[ErrorList, Query()]) -> Response:
-    """Each group holds failed attempts with the same type of exception, the same place in the code, and the same
-    message apart from numbers, ids and quoted text."""
+    """Failures in groups. Each group holds failed attempts with the same type of exception, the same place in the code,
+    and the same message apart from numbers, ids and quoted text."""
     page = await call.engine.errors.find(
         job=wanted.job,
         tenant=wanted.tenant,
@@ -52,6 +52,7 @@ async def list_errors(call: Viewing, wanted: Annotated[ErrorList, Query()]) -> R
 
 @router.get("/{id}", operation_id="get_error", openapi_extra=DEFAULT_TOOL, responses=answers(_ONE, 404))
 async def get_error(call: Viewing, id: GroupId) -> Response:
+    """An error group: which jobs, tenants and releases have it, since when, and a sample traceback."""
     return respond(json(error_group_detail_json(await call.engine.errors.get(id))))
 
 
@@ -83,7 +84,7 @@ async def retry_error(call: Posting, id: GroupId, body: ErrorRetry | None = None
     responses=answers(_ONE, 404, 409, 422),
 )
 async def mute_error(call: Posting, id: GroupId, body: ErrorMute | None = None) -> Response:
-    """Fire no alerts for this group until it occurs in a job or in a release that had not shown it."""
+    """Mute an error group: fire no alerts for it until it occurs in a job or in a release that had not shown it."""
     given = body or ErrorMute()
 
     async def work(_: str | None) -> Answer:

@@ -83,7 +83,7 @@ async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query(
     responses=answers({200: (ExecutionJson, "The execution.")}, 404),
 )
 async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Response:
-    """One execution in full; with `wait`, once it has ended or the time is over."""
+    """One execution in full, with its attempts and tracebacks; with `wait`, once it has ended or the time is over."""
     execution = await ended(call, await _found(call, id), seconds(wait))
     if await call.engine.queries.number([row_of(execution)]):
         with suppress(ExecutionNotFound):  # its job keeps no successes
@@ -98,7 +98,7 @@ async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Re
     responses=answers({200: (ExecutionJson, "Cancelled, or asked to stop (`cancel_requested_at`).")}, 404, 409, 422),
 )
 async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None = None) -> Response:
-    """What waits ends at once; what runs is asked to stop, wherever it runs."""
+    """Cancel an execution: one that waits ends at once, one that runs is asked to stop, wherever it runs."""
     reason = None if body is None else body.reason
 
     async def work(_: str | None) -> Answer:
@@ -131,7 +131,7 @@ async def retry_execution(
         Literal["failed"] | None, Query(description="Of a parent: a new one, for the tenants that did not complete.")
     ] = None,
 ) -> Response:
-    """Run what failed again, as a new execution with the same parameters, window and tenant; `params` and `remove`
+    """Run a failed execution again, as a new one with the same parameters, window and tenant; `params` and `remove`
     change single parameters. With `wait`, a run that ends without completing is a 500."""
     patience = seconds(wait)
     edit = NO_EDIT if body is None else read_edit(body.params, body.remove)
@@ -172,7 +172,7 @@ async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotate
     responses=answers({200: (LogsJson, "Its log lines.")}, 404),
 )
 async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[LogList, Query()]) -> Response:
-    """Its newest 1,000 log lines, oldest first. Go on with `after` set to `next_after`."""
+    """The newest 1,000 log lines of an execution, oldest first. Go on with `after` set to `next_after`."""
     await _found(call, id)
     lines = log_entries(await call.engine.queries.logs(id, wanted.after, wanted.level))[: wanted.limit]
     last = lines[-1][0] if lines else wanted.after

@@ -148,6 +148,7 @@ def given(body: JobFields) -> dict[str, Any]:
     "/{id}", operation_id="get_job", openapi_extra=DEFAULT_TOOL, responses=answers({200: (JobJson, "The job.")}, 404)
 )
 async def get_job(call: Viewing, id: JobId) -> Response:
+    """A job: schedule, rules, state, next and last run, parameters, numbers, and what operators changed."""
     view = await call.engine.queries.shown(id)
     return respond(json(call.rendered(view), headers=etag(view)))
 
@@ -187,5 +188,5 @@ async def get_job_stats(call: Viewing, id: JobId) -> Response:
     responses=answers({200: (WhyJson, "Ordered reasons.")}, 404),
 )
 async def why_job(call: Viewing, id: JobId) -> Response:
-    """Why is it not running? What stands in its way comes first."""
+    """Why is a job not running? What stands in its way comes first."""
     return respond(json(why_json(*await call.engine.overview.why(id))))

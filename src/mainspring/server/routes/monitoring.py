@@ -57,8 +57,8 @@ async def get_scheduler_metrics(call: Viewing) -> Response:
     responses=answers({200: (ProblemsJson, "What needs attention, the most urgent first.")}),
 )
 async def list_problems(call: Viewing) -> Response:
-    """New errors, late jobs, queues that back up, stuck runs, silent workers and the like: at most 50, a few seconds
-    old at most. Wake-ups, clock, disk and failing loops are those of the process that answers."""
+    """What needs attention: new errors, late jobs, queues that back up, stuck runs, silent workers and the like;
+    at most 50, a few seconds old. Wake-ups, clock, disk and failing loops are those of the process that answers."""
     return respond(json(problems_json(await call.engine.problems.all(), names=call.operates)))
 
 

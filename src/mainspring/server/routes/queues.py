@@ -61,8 +61,8 @@ async def get_queue(call: Viewing, name: QueueName) -> Response:
     "/queues/{name}/pause", operation_id="pause_queue", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_QUEUE
 )
 async def pause_queue(call: Posting, name: QueueName, body: ControlPause | None = None) -> Response:
-    """Within two seconds, no process begins executions of this queue until it is resumed. Those that run finish. With
-    `resume_at` the pause ends by itself."""
+    """Pause a queue: within two seconds, no process begins executions of it until it is resumed. Those that run finish.
+    With `resume_at` the pause ends by itself."""
     return await _change(call, lambda: _pause(call, "queue", name, body), lambda: _queue(call, name))
 
 
@@ -70,7 +70,7 @@ async def pause_queue(call: Posting, name: QueueName, body: ControlPause | None 
     "/queues/{name}/resume", operation_id="resume_queue", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_QUEUE
 )
 async def resume_queue(call: Posting, name: QueueName, body: Empty | None = None) -> Response:
-    """End a pause."""
+    """End the pause of a queue."""
     resume = call.engine.controls.resume
     return await _change(call, lambda: resume("queue", name, by=call.by), lambda: _queue(call, name))
 
@@ -105,7 +105,7 @@ async def get_scale(call: Viewing, wanted: Annotated[ScaleRequest, Query()]) -> 
     "/handlers/{name}/pause", operation_id="pause_handler", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_HANDLER
 )
 async def pause_handler(call: Posting, name: HandlerName, body: ControlPause | None = None) -> Response:
-    """No process begins an execution of this handler until it is resumed, whatever its job or queue."""
+    """Pause a handler: no process begins an execution of it until it is resumed, whatever its job or queue."""
     return await _change(call, lambda: _pause(call, "handler", name, body), lambda: _handler(call, name))
 
 
@@ -116,7 +116,7 @@ async def pause_handler(call: Posting, name: HandlerName, body: ControlPause | N
     responses=_HANDLER,
 )
 async def resume_handler(call: Posting, name: HandlerName, body: Empty | None = None) -> Response:
-    """End a pause."""
+    """End the pause of a handler."""
     resume = call.engine.controls.resume
     return await _change(call, lambda: resume("handler", name, by=call.by), lambda: _handler(call, name))
 
@@ -125,7 +125,7 @@ async def resume_handler(call: Posting, name: HandlerName, body: Empty | None = 
     "/workers/{id}/drain", operation_id="drain_worker", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_WORKER
 )
 async def drain_worker(call: Posting, id: WorkerId, body: Drain | None = None) -> Response:
-    """This process takes no more work and finishes what it runs. It stays up until you undrain or stop it."""
+    """Drain a process: it takes no more work and finishes what it runs. It stays up until you undrain or stop it."""
     given = body or Drain()
 
     async def work(_: str | None) -> Answer:
@@ -139,7 +139,7 @@ async def drain_worker(call: Posting, id: WorkerId, body: Drain | None = None) -
     "/workers/{id}/undrain", operation_id="undrain_worker", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_WORKER
 )
 async def undrain_worker(call: Posting, id: WorkerId, body: Empty | None = None) -> Response:
-    """This process takes work again."""
+    """End the drain of a process: it takes work again."""
 
     async def work(_: str | None) -> Answer:
         return json({"id": await call.engine.controls.undrain(id, by=call.by), "draining": False})
