@@ -1,7 +1,7 @@
 """Writes the tables in the documentation that follow from the code: `python scripts/doc_tables.py`.
 
 Settings go to docs/configuration.md, job options to docs/guide.md, filters to docs/filters.md, events to
-docs/webhooks.md. A test compares them with the code.
+docs/webhooks.md, tools for assistants to docs/mcp.md. A test compares them with the code.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from mainspring import Mainspring
+from mainspring.assistants.operations import read_operations
 from mainspring.config.settings import PREFIX, SETTINGS, Settings
 from mainspring.core.declaring.options import OPTIONS
 from mainspring.core.filters import executions, jobs
@@ -37,6 +39,14 @@ def events_table() -> Iterator[str]:
     yield "| event | when |\n|---|---|\n"
     for name, meaning in EVENTS.items():
         yield f"| `{name}` | {meaning} |\n"
+
+
+def tools_table() -> Iterator[str]:
+    """The tools that assistants are offered by default."""
+    yield "| tool | needs | what it does |\n|---|---|---|\n"
+    tools = [tool for tool in read_operations(Mainspring("memory://").asgi().openapi()) if tool.is_default]
+    for tool in sorted(tools, key=lambda each: each.role.rank):
+        yield f"| `{tool.name}` | {tool.role} | {tool.description} |\n"
 
 
 def filters_table(table: Table) -> Iterator[str]:
@@ -73,6 +83,7 @@ TABLES: dict[str, tuple[Path, Callable[[], Iterator[str]]]] = {
     "execution filters": (DOCS / "filters.md", lambda: filters_table(executions.FIELDS)),
     "job filters": (DOCS / "filters.md", lambda: filters_table(jobs.FIELDS)),
     "events": (DOCS / "webhooks.md", events_table),
+    "tools": (DOCS / "mcp.md", tools_table),
 }
 
 

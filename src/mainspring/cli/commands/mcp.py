@@ -62,6 +62,8 @@ def mcp(
     if url is not None:
         _check_url(context, url)
     _check_installed()
+    if url is not None:
+        _warn_of_plain_text(url, token)
     wire = None if lists else _taken_output()
     if url is not None:
         asyncio.run(_serve_server(url, token, patterns, wire))
@@ -93,6 +95,14 @@ def _check_url(context: click.Context, url: str) -> None:
         raise InvalidValue("--url", "(not shown)", "an address without a password", f"Give a token in {TOKEN}")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise InvalidValue("--url", url, allowed)
+
+
+def _warn_of_plain_text(url: str, token: Secret | None) -> None:
+    from ...server.access.loopback import is_loopback
+
+    parts = urlsplit(url)
+    if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+        note(f"warning: the token is sent to {parts.hostname} unencrypted; use https")
 
 
 def _check_installed() -> None:
