@@ -14,8 +14,11 @@ import msgspec
 from ..app.mainspring import Mainspring
 from ..core.declaring.job_specs import name_in_requests, options_of, taken_away
 from ..core.declaring.options import EDITABLE, HTTP_FIELDS
+from ..core.queries.part_of_id import SHORTEST as SHORTEST
+from ..core.queries.part_of_id import is_part, with_part
 from ..core.views.execution import Execution
 from ..model.errors import ExecutionNotFound, InvalidValue, nearest, shown
+from ..model.execution import ExecutionRow
 from ..model.values.ids import short_id as short_id
 from ..model.values.reading import duration, instant_or_local
 from .session import ClientSession
@@ -167,43 +170,18 @@ def called(session: ClientSession, work: Any) -> Any:
         raise InvalidValue(name_in_requests(error.field), error.value, error.allowed, error.remedy) from None
 
 
-SHORTEST = 8
-PAGE, PAGES = 1_000, 10
-"""An ending is searched for in so many pages of the newest executions."""
-
-_HIGHEST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
-
 async def find_execution(app: Mainspring, text: str) -> Execution:
     """The execution with this id, or with this beginning or ending of an id."""
     part = text.strip().lstrip("….").lower()
-    if len(part) >= len(_HIGHEST) or len(part) < SHORTEST or not set(part) <= set("0123456789abcdef-"):
+    if not is_part(part):
         return await app.get(text)
-    found = await _beginning_with(app, part) or await _ending_with(app, part)
+    found = await with_part((await app._runtime.engine()).queries, part)
     if not found:
         raise ExecutionNotFound(text)
     if len(found) > 1:
         raise InvalidValue("execution id", text, "a part that one execution has alone", f"It fits {_some(found)}")
-    return found[0]
+    return Execution(found[0])
 
 
-async def _beginning_with(app: Mainspring, part: str) -> list[Execution]:
-    """Ids are in order, so two rows show whether it is unique."""
-    highest = part + _HIGHEST[len(part) :]
-    return [run for run in await app.executions(before=highest, limit=2, system=True) if run.id.startswith(part)]
-
-
-async def _ending_with(app: Mainspring, part: str) -> list[Execution]:
-    found: list[Execution] = []
-    before = None
-    for _ in range(PAGES):
-        page = await app.executions(before=before, limit=PAGE, system=True)
-        found += [run for run in page if run.id.endswith(part)]
-        if len(page) < PAGE:
-            break
-        before = page[-1].id
-    return found
-
-
-def _some(found: list[Execution]) -> str:
+def _some(found: list[ExecutionRow]) -> str:
     return f"{found[0].id} and {found[1].id}" + (", among others" if len(found) > 2 else "")

@@ -28,6 +28,9 @@ REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 Command = TypeVar("Command", bound=click.Command)
 
 COMMANDS = {
+    "init": "init:init",
+    "dev": "dev:dev",
+    "exec": "run_here:exec_",
     "run": "run:run",
     "worker": "run:worker",
     "jobs": "jobs.jobs:jobs",

@@ -87,6 +87,8 @@ class OrphanWatch(_AfterStart):
 class NextRuns(_AfterStart):
     """Lists the jobs that run next, as the store has them: operators may have paused or moved what code declares."""
 
+    before_first = ""
+
     async def _report(self) -> None:
         if not (found := await self._app.jobs(sort="next_run_at", limit=MOST_JOBS)):
             return
@@ -94,7 +96,25 @@ class NextRuns(_AfterStart):
         more = found.total - len(found) if isinstance(found.total, int) else 0
         if more:
             fields["more"] = more
-        log_event(logging.INFO, "next_runs", fields, next_run_lines(found, more, now()))
+        log_event(logging.INFO, "next_runs", fields, self.before_first + next_run_lines(found, more, now()))
+
+
+class DevStart(NextRuns):
+    """What `mainspring dev` reports: where the dashboard is; after a reload only that the new code runs."""
+
+    before_first = "\n"
+
+    def __init__(self, app: Mainspring, target: str, dashboard: str, again: bool) -> None:
+        super().__init__(app)
+        self._target, self._dashboard, self._again = target, dashboard, again
+
+    async def _report(self) -> None:
+        database, jobs = self._app.settings.in_force()["database_url"], len(self._app._runtime.declares)
+        fields = {"application": self._target, "database": database, "jobs": jobs, "dashboard": self._dashboard}
+        if self._again:
+            return log_event(logging.INFO, "reloaded", fields, f"{self._target} runs the new code")
+        log_event(logging.INFO, "dashboard", fields, f"{self._dashboard}  ({self._target} on {database})")
+        return await super()._report()
 
 
 def _as_fields(job: JobView) -> dict[str, str | None]:

@@ -75,7 +75,7 @@ def worker(target: str, **options: Any) -> int:
 
 def _run(command: str, target: str, options: dict[str, Any]) -> int:
     processes, index = options.pop("processes"), options.pop("process_index")
-    checked = _checked(options)
+    checked = checked_settings(options)
     app = load_app(target)
     settings = {name: options[name] for name in SETTINGS if options.get(name) is not None}
     if options["log_format"] or not already_configured():
@@ -115,7 +115,7 @@ def _warn_of_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
             click.echo(f"warning: exclude: this application has no handler named {name!r}{hint}", err=True)
 
 
-def _checked(options: dict[str, Any]) -> dict[str, Any]:
+def checked_settings(options: dict[str, Any]) -> dict[str, Any]:
     """By the same rules as every other source, and under the name the user typed."""
     given = {name: value for name, value in options.items() if value is not None}
     return {name: ALL_SETTINGS[name].rule(f"--{name.replace('_', '-')}", value) for name, value in given.items()}

@@ -58,41 +58,40 @@ class ConsoleFormatter(logging.Formatter):
     """Local time, level and message; in colour if `colour` is set, with the number of the `process` if given. A line
     names its execution once, by the end of its id."""
 
-    def __init__(self, colour: bool = False, process: int | None = None) -> None:
+    def __init__(self, colour: bool = False, process: int | None = None, *, indent: int = INDENT) -> None:
+        """Further lines of an event begin at `indent`."""
         super().__init__()
         self._colour = colour
         self._process = "" if process is None else f"[{process}] "
+        self._indent = " " * (indent + len(self._process))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         origin = "" if record.name.partition(".")[0] == "mainspring" else f"{record.name}: "
-        return f"{self.time(_time(record))} {self.level(record.levelname)}{origin}{self._text(record)}"
+        return f"{self.time(_time(record))} {self.level(record.levelname)}{origin}{self.text(record)}"
 
     def time(self, moment: datetime) -> str:
-        return self._dim(moment.astimezone().strftime("%H:%M:%S.%f")[:-3])
+        return self.dim(moment.astimezone().strftime("%H:%M:%S.%f")[:-3])
 
     def level(self, name: str) -> str:
         """The level and the number of the process."""
-        padded = f"{name:<8}"
-        if self._colour:
-            padded = f"\x1b[{_COLOURS.get(name, '0')}m{padded}\x1b[0m"
-        return f"{padded} {self._process}"
+        return f"{self.coloured(f'{name:<8}', _COLOURS.get(name, '0'))} {self._process}"
 
     def event(self, name: str) -> str:
-        return self._bold(f"{name:<13}")
+        return self.bold(f"{name:<13}")
 
-    def _text(self, record: logging.LogRecord) -> str:
+    def text(self, record: logging.LogRecord) -> str:
         """Mainspring's own lines begin with the event, lines of handlers with their job."""
         event, job = getattr(record, "event", None), getattr(record, "job", None)
         if event is not None and record.name.startswith("mainspring"):
             return f"{self.event(event)} {self._event_text(record, str(event))}"
-        text = f"{self._bold(str(job))}: {record.message}" if job is not None else record.message
+        text = f"{self.bold(str(job))}: {record.message}" if job is not None else record.message
         execution_id = getattr(record, "execution_id", None)
         if execution_id is None:
             return text
         tenant, attempt = getattr(record, "tenant", None), getattr(record, "attempt", None)
         whose = "" if tenant is None else f"tenant={tenant} "
         again = f"attempt={attempt} " if isinstance(attempt, int) and attempt > 1 else ""
-        return f"{text} {self._dim(f'{whose}{again}{short_id(str(execution_id))}')}"
+        return f"{text} {self.dim(f'{whose}{again}{short_id(str(execution_id))}')}"
 
     def _event_text(self, record: logging.LogRecord, event: str) -> str:
         """Further lines stand below the first."""
@@ -100,13 +99,16 @@ class ConsoleFormatter(logging.Formatter):
             text = record.msg.short(traceback_follows=bool(record.exc_text))
         else:
             text = record.message.removeprefix(event).lstrip(": ")
-        return text.replace("\n", "\n" + " " * (INDENT + len(self._process)))
+        return text.replace("\n", "\n" + self._indent)
 
-    def _dim(self, text: str) -> str:
-        return f"\x1b[2m{text}\x1b[0m" if self._colour else text
+    def dim(self, text: str) -> str:
+        return self.coloured(text, "2")
 
-    def _bold(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[0m" if self._colour else text
+    def bold(self, text: str) -> str:
+        return self.coloured(text, "1")
+
+    def coloured(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -147,11 +149,11 @@ class EventText:
         if execution is not None:
             words.append(short_id(str(execution)))
         if error is not None and not (execution is not None and traceback_follows):
-            words.append(_first_line(str(error)))
+            words.append(first_line(str(error)))
         return " ".join(words)
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
     return line if line.isprintable() else json.dumps(line, ensure_ascii=False)
 

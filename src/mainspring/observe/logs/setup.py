@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 
 from .background import BackgroundHandler
 from .formats import ConsoleFormatter, JsonFormatter
@@ -21,17 +22,30 @@ def already_configured() -> bool:
 def configure_logging(log_format: str, level: str, process: int | None = None) -> None:
     """Write log lines to standard error, `json` for programs or `console` for people, in place of the handlers that
     the root logger has. `process` numbers one of several processes that share the stream."""
-    handler, root = BackgroundHandler(), logging.getLogger()
-    handler.setFormatter(JsonFormatter(process) if log_format == "json" else ConsoleFormatter(_coloured(), process))
-    for each in list(root.handlers):
-        root.removeHandler(each)
+    formatter = JsonFormatter(process) if log_format == "json" else ConsoleFormatter(is_coloured(), process)
+    write_to_stderr(logging.getLogger(), formatter, level)
+
+
+def write_to_stderr(
+    logger: logging.Logger,
+    formatter: logging.Formatter,
+    level: str,
+    shown: Callable[[logging.LogRecord], bool] | None = None,
+) -> None:
+    """In place of the handlers that this logger has; only records that are `shown`, if that is given."""
+    handler = BackgroundHandler()
+    handler.setFormatter(formatter)
+    if shown is not None:
+        handler.addFilter(shown)
+    for each in list(logger.handlers):
+        logger.removeHandler(each)
         each.close()
-    root.addHandler(handler)
-    root.setLevel(logging.INFO if level == "DEBUG" else level)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if level == "DEBUG" else level)
     logging.getLogger("mainspring").setLevel(level)
     for name in DRIVERS:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-def _coloured() -> bool:
+def is_coloured() -> bool:
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

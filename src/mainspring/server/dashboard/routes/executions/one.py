@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -10,12 +11,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query
 from markupsafe import Markup
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from .....core.commands.steering import RETRYABLE
 from .....core.commands.tenant_retries import TenantPage
 from .....core.errors.commands import ErrorGroupView
 from .....core.filters.executions import last_worker
+from .....core.queries.part_of_id import ending_with
 from .....core.queries.queries import EXECUTION_ID, LEVELS
 from .....core.render.entities import execution_json
 from .....core.render.masking import shown_params
@@ -29,6 +31,7 @@ from .....core.views.records import LogEntry, audit_record, log_entries
 from .....model.errors import CommandRefused, ExecutionNotFound, InvalidValue, MainspringError
 from .....model.execution import ExecutionRow
 from .....model.time.instants import to_micros
+from .....model.values.ids import ENDING
 from ....access import Role, guard_of, needs
 from ....errors import problem_of
 from ....models.executions import Level
@@ -44,6 +47,9 @@ router = APIRouter(prefix="/dashboard/executions/{id}", route_class=PageRoute, i
 
 ExecutionId = Annotated[str, Path(max_length=100)]
 
+SHORT_ID = re.compile(f"[0-9a-f]{{{ENDING}}}")
+"""The end of an id, in the addresses that `mainspring dev` prints; found among the newest executions."""
+ENDING_PAGES = 2
 TENANTS = 200
 RELATED = 20
 ATTEMPTS = 30
@@ -71,6 +77,8 @@ async def execution_page(
     level: Level | None = None,
     attempt: Annotated[int | None, Query(ge=1, le=1_000_000)] = None,
 ) -> Response:
+    if SHORT_ID.fullmatch(id) and len(ended := await ending_with(visit.engine.queries, id, ENDING_PAGES)) == 1:
+        return RedirectResponse(visit.url("executions", ended[0].id), 303)
     execution = await found_execution(visit, id)
     row, engine = row_of(execution), visit.engine
     (job, log, reasons, audits), (related, release, group, tenants) = await asyncio.gather(
