@@ -19,11 +19,13 @@ from ..config.load import load
 from ..core.access.api_tokens import Token
 from ..core.declaring.registry import Registry, module_names
 from ..core.engine.activity import ActivityCounts
+from ..core.engine.foreground import Foreground
 from ..core.engine.inline import PATIENCE, LateRecords, TrackedWork, Tracker
 from ..core.engine.node import Node
 from ..core.ports import Clock, ProcessPool, Store
 from ..core.views.events import Observer
 from ..model.errors import ConfigurationError, StoreError
+from ..model.job import JobSpec
 from ..model.values.database_url import without_password
 from ..model.values.given import Several
 from ..observe.dispatch import Dispatcher
@@ -106,6 +108,26 @@ class Runtime:
         """The names of the jobs that code declares; imports the modules that declare them first."""
         self.import_modules()
         return tuple(name for name, _ in self._declarations.jobs(self.settings))
+
+    def declared_spec(self, name: str) -> JobSpec | None:
+        """The job of this name as code declares it; None if it does not."""
+        self.import_modules()
+        return next((spec for each, spec in self._declarations.jobs(self.settings) if each == name), None)
+
+    async def foreground(self) -> Foreground:
+        """For runs in the foreground of this process."""
+        parts, tracker = await self.engine(), await self.tracker()
+        identity = {"username": self.settings.username, "channel": self.settings.channel, "logger": self.logger}
+        return Foreground(
+            self.registry,
+            parts.enqueuer,
+            tracker,
+            parts.time,
+            parts.chance,
+            self.emit,
+            resources=self._resources(),
+            **identity,
+        )
 
     @property
     def import_path(self) -> str | None:

@@ -103,7 +103,7 @@ class ManualRuns:
             now=now,
             chance=self._chance,
             params=self._enqueuer.encode_params(job, params),
-            window=_window(job, window, now),
+            window=window_of(job, window, now),
             traceparent=TRACE_CONTEXT.get() or traceparent,
             id=id,
             policy=policy if names is None else new_execution.for_chosen(policy),
@@ -325,7 +325,8 @@ def _is_old(entry: Entry, now: Micros) -> bool:
     return _last_retry(entry).at < now - KEPT_FOR
 
 
-def _window(job: Job, window: tuple[Any, Any] | None, now: Micros) -> tuple[Micros, Micros] | None:
+def window_of(job: Job, window: tuple[Any, Any] | None, now: Micros) -> tuple[Micros, Micros] | None:
+    """The window that a caller gives to a run, or the one that the job has now."""
     if window is None:
         return ticks.window_at(job, now)
     if not isinstance(window, Sequence) or isinstance(window, str) or len(window) != 2:

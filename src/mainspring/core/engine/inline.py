@@ -180,7 +180,7 @@ class Tracker:
         accepted = (await self._store.exchange([work.change], None)).applied[0]
         leases.give_up(execution)
         if accepted:
-            self._emit(_ended_event(work))
+            self._emit(ended_event(work))
         elif (found := await self._store.execution(execution.id)) is None or found.state is not work.change.to:
             self._emit(Fenced(execution, "ending"))
 
@@ -260,7 +260,7 @@ def _ending(error: BaseException | None) -> dict[str, Any]:
     return ending if end == "cancelled" else {**ending, "fingerprint": fingerprint_of(error, described)}
 
 
-def _ended_event(work: TrackedWork) -> AttemptEnded[ExecutionRow]:
+def ended_event(work: TrackedWork) -> AttemptEnded[ExecutionRow]:
     outcome, change = work.outcome, work.change
     duration = (outcome.ended - outcome.started) / 1000
     ended = msgspec.structs.replace(work.execution, finished=outcome.ended)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from .background import BackgroundHandler
+from .context import ExecutionFields
 from .formats import ConsoleFormatter, JsonFormatter
 
 DRIVERS = ("psycopg", "pymongo", "redis")
@@ -26,14 +27,23 @@ def configure_logging(log_format: str, level: str, process: int | None = None) -
     write_to_stderr(logging.getLogger(), formatter, level)
 
 
+def log_at_once(level: str) -> None:
+    """As on a console, but each line is written before the code goes on, so that it stands before the prompt of a
+    debugger."""
+    handler = logging.StreamHandler()
+    handler.addFilter(ExecutionFields())
+    write_to_stderr(logging.getLogger(), ConsoleFormatter(is_coloured()), level, handler=handler)
+
+
 def write_to_stderr(
     logger: logging.Logger,
     formatter: logging.Formatter,
     level: str,
     shown: Callable[[logging.LogRecord], bool] | None = None,
+    handler: logging.Handler | None = None,
 ) -> None:
     """In place of the handlers that this logger has; only records that are `shown`, if that is given."""
-    handler = BackgroundHandler()
+    handler = handler or BackgroundHandler()
     handler.setFormatter(formatter)
     if shown is not None:
         handler.addFilter(shown)
