@@ -35,7 +35,7 @@ CLASSES = {
     "queues.py": {"AppHandlers": "SyncHandlers", "AppQueues": "SyncQueues"},
     "webhooks.py": {"AppWebhooks": "SyncWebhooks"},
 }
-BY_HAND = {"Mainspring": {"close", "enqueue", "enqueue_many", "lifespan", "track"}}
+BY_HAND = {"Mainspring": {"close", "enqueue", "enqueue_many", "lifespan", "start", "track"}}
 """Methods that sync.py writes itself: the caller's thread or the background thread matters there. `lifespan` is for
 asynchronous frameworks only."""
 

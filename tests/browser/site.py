@@ -47,11 +47,12 @@ class Site:
 @contextmanager
 def serving(folder: Path, *, prefix: str = "", with_tokens: bool = False) -> Iterator[Site]:
     """The shop with all its data. Visitors of a site `with_tokens` have to log in, with one of them or a JWT."""
-    loop = BackgroundLoop()
+    roles = "scheduler,worker" if prefix else "scheduler,worker,api"
+    login = {"api_tokens": True, "jwt_secret": SECRET} if with_tokens else {}
+    shop = Shop(folder, roles=roles, **login)
+    loop = BackgroundLoop(shop.app._runtime)
     try:
-        roles = "scheduler,worker" if prefix else "scheduler,worker,api"
-        login = {"api_tokens": True, "jwt_secret": SECRET} if with_tokens else {}
-        site, stack = Site(Shop(folder, roles=roles, **login), loop), AsyncExitStack()
+        site, stack = Site(shop, loop), AsyncExitStack()
         try:
             loop.call(_start(site, stack, prefix))
             yield site

@@ -1,31 +1,52 @@
 """Calling async methods from blocking code: on an event loop in a background thread.
 
-The thread starts when it is first needed, and a forked child starts its own.
+The thread starts when it is first needed, ends with the process (`exits`), and a forked child starts its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
+import time
 from collections.abc import AsyncGenerator, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
+from ..config.settings import Settings
 from ..core.loops import inside_event_loop
+from .exits import exits
+from .process import LEFTOVER_PATIENCE, end_at_once, end_process, wind_up
 
 T = TypeVar("T")
 
 
-class BackgroundLoop:
-    """An event loop on a daemon thread of its own."""
+class Application(Protocol):
+    """The part of a `Runtime` that ends with the process."""
 
-    def __init__(self) -> None:
+    settings: Settings
+
+    async def stop(self, timeout: float | None = None) -> int: ...
+
+    async def close(self) -> None: ...
+
+
+class BackgroundLoop:
+    """An event loop on a daemon thread of its own. When the process ends it drains first, within the stop timeout."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
         self.loop = asyncio.new_event_loop()
+        self.pid = os.getpid()
         self.thread = threading.Thread(target=self._run, name="mainspring-sync", daemon=True)
         self._closing = False
+        self._stopping: Future[int] | None = None
+        self._timeout, self._deadline = 0.0, 0.0
         self.thread.start()
+        exits.add(self)
 
     def _run(self) -> None:
         """A SystemExit in a task that a handler started stops the loop. It is that handler's error: go on."""
@@ -34,26 +55,74 @@ class BackgroundLoop:
                 self.loop.run_forever()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        return self.submit(coroutine).result()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def close(self) -> None:
+        exits.discard(self)
+        self._end_thread(None)
+
+    def _end_thread(self, timeout: float | None) -> None:
         self._closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
-        self.loop.close()
+        self.thread.join(timeout)
+        if not self.thread.is_alive():
+            self.loop.close()
+
+    # --- the end of the process ---------------------------------------------------------------------------
+    def begin(self) -> None:
+        if self._stopping is None or self._stopping.done():
+            self._timeout = self._application.settings.stop_timeout
+            self._deadline = time.monotonic() + self._timeout
+            self._stopping = self.submit(self._application.stop())
+
+    def finish(self) -> None:
+        """The main thread waits here, so that it can be interrupted: a second signal ends the process at once."""
+        assert self._stopping is not None, "it was begun"
+        try:
+            self._stopping.result(self._left)
+            self._disconnect()
+            self.submit(wind_up()).result(self._left)
+        except TimeoutError:
+            end_process(self._timeout)
+        except (KeyboardInterrupt, SystemExit):
+            end_at_once()
+        self._end_thread(LEFTOVER_PATIENCE)
+
+    def _disconnect(self) -> None:
+        """A server that does not answer: the process ends all the same."""
+        closing = self.submit(self._application.close())
+        try:
+            closing.result(max(0.0, self._left - LEFTOVER_PATIENCE))
+        except TimeoutError:
+            closing.cancel()
+        except Exception as error:
+            logging.getLogger("mainspring").debug("the application could not be closed", exc_info=error)
+
+    @property
+    def _left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
 
 
 class Caller:
     """Runs coroutines to their end for blocking code."""
 
-    def __init__(self) -> None:
-        self._background: BackgroundLoop | None = None
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._made: BackgroundLoop | None = None
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
         self._lock = threading.Lock()
-        self._background = None
+
+    @property
+    def _background(self) -> BackgroundLoop | None:
+        """None in a forked child, whose parent kept the thread. Some servers fork without calling Python's hooks."""
+        made = self._made
+        return made if made is not None and made.pid == os.getpid() else None
 
     @property
     def started(self) -> bool:
@@ -64,9 +133,10 @@ class Caller:
             coroutine.close()
             raise RuntimeError("app.sync blocks and would stop this event loop: await the method of app itself instead")
         with self._lock:
-            if self._background is None:
-                self._background = BackgroundLoop()
-        return self._background.call(coroutine)
+            background = self._background
+            if background is None:
+                background = self._made = BackgroundLoop(self._application)
+        return background.call(coroutine)
 
     @contextmanager
     def entered(self, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
@@ -92,7 +162,7 @@ class Caller:
     def close(self) -> None:
         """End the background thread."""
         with self._lock:
-            background, self._background = self._background, None
+            background, self._made = self._background, None
         if background is not None:
             background.close()
 

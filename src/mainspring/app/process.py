@@ -31,6 +31,7 @@ REPEATED_SIGNAL = 0.5
 """Seconds within which a second signal counts as the first: it was sent to the process and to its group."""
 CANNOT_START = 2
 """The exit code, as for bad input on the command line."""
+STOPPED_AT_ONCE = "mainspring: stopped at once; what was running is taken over when its lease ends\n"
 MESSAGE_PATIENCE = 0.5
 """Seconds for writing the last message, which nothing may be reading."""
 
@@ -91,17 +92,28 @@ class StopSignals:
 
 def start_watchdog(seconds: float) -> None:
     """End the process after so many seconds, whatever it is doing then."""
-    timer = threading.Timer(seconds, _end_process, (seconds,))
+    timer = threading.Timer(seconds, end_process, (seconds,))
     timer.daemon = True
     timer.start()
 
 
-def _end_process(seconds: float) -> None:
-    message = f"mainspring: not stopped after {seconds:g} s (a handler blocks the event loop?); exiting now\n"
-    writer = threading.Thread(target=_write_message, args=(message,), daemon=True)
-    writer.start()
-    writer.join(MESSAGE_PATIENCE)
-    os._exit(1)
+def end_process(seconds: float) -> None:
+    """Because it has not stopped within so many seconds."""
+    _exit_with(f"mainspring: not stopped after {seconds:g} s (a handler blocks the event loop?); exiting now\n")
+
+
+def end_at_once() -> None:
+    """Because a second signal came."""
+    _exit_with(STOPPED_AT_ONCE)
+
+
+def _exit_with(message: str) -> None:
+    try:
+        writer = threading.Thread(target=_write_message, args=(message,), daemon=True)
+        writer.start()
+        writer.join(MESSAGE_PATIENCE)
+    finally:
+        os._exit(1)
 
 
 def cannot_start(error: Exception) -> SystemExit:
@@ -137,7 +149,7 @@ async def serve(
         at_once.cancel()
         if not stopping.done():
             stopping.cancel()
-            sys.stderr.write("mainspring: stopped at once; what was running is taken over when its lease ends\n")
+            sys.stderr.write(STOPPED_AT_ONCE)
             return False
         unsettled = await stopping
         with contextlib.suppress(TimeoutError):  # a server that does not answer: the process ends all the same
@@ -175,10 +187,7 @@ def run_to_end(
     try:
         asyncio.set_event_loop(loop)
         result = _run_through(loop, loop.create_task(main()))
-        loop.run_until_complete(_cancel_leftovers())
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        with contextlib.suppress(TimeoutError):
-            loop.run_until_complete(asyncio.wait_for(loop.shutdown_default_executor(), LEFTOVER_PATIENCE))
+        loop.run_until_complete(wind_up())
         return result
     finally:
         asyncio.set_event_loop(None)
@@ -194,6 +203,15 @@ def _run_through(loop: asyncio.AbstractEventLoop, main: asyncio.Task[T]) -> T:
         except (SystemExit, KeyboardInterrupt):
             if main.done():
                 raise
+
+
+async def wind_up() -> None:
+    """End what is left on this event loop: tasks, asynchronous generators, threads of the default executor."""
+    loop = asyncio.get_running_loop()
+    await _cancel_leftovers()
+    await loop.shutdown_asyncgens()
+    with contextlib.suppress(TimeoutError, RuntimeError):  # at exit, Python 3.12.0 and 3.12.1 refuse new threads
+        await asyncio.wait_for(loop.shutdown_default_executor(), LEFTOVER_PATIENCE)
 
 
 async def _cancel_leftovers() -> None:

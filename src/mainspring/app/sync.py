@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
+from ..config.settings import SettingsOptions
 from ..core.commands.enqueue import Enqueuer
 from ..core.declaring.context import JobContext, running_in
 from ..core.declaring.handler_types import AnyHandler
 from ..core.views.execution import Execution, executions_of
 from ..model.execution import ExecutionRow, TriggeredBy
 from .blocking import Caller
+from .exits import after_uwsgi_fork, exits, refuse_without_threads
 from .handles import BoundCall, EnqueueItem, EnqueueOptions
 from .sync_methods import (
     SyncBackfills,
@@ -45,7 +47,7 @@ class SyncMainspring(SyncMethods):
     """
 
     def __init__(self, app: Mainspring) -> None:
-        super().__init__(app, Caller())
+        super().__init__(app, Caller(app._runtime))
         self.backfills = SyncBackfills(app.backfills, self._caller)
         self.bulk = SyncBulk(app.bulk, self._caller)
         self.calendars = SyncCalendars(app.calendars, self._caller)
@@ -59,6 +61,17 @@ class SyncMainspring(SyncMethods):
         self.hooks = SyncHooks(app.hooks, self._caller)
         self.tokens = SyncTokens(app.tokens, self._caller)
         self.webhooks = SyncWebhooks(app.webhooks, self._caller)
+
+    def start(self, **settings: Unpack[SettingsOptions]) -> None:
+        """Start the roles of this process; settings given here override those of the constructor, such as
+        `roles=["worker"]` or `queues=["mail"]`. An application without jobs starts nothing unless roles are given.
+
+        When the process ends, by itself, by SIGTERM or by the server around it, the roles are drained first. Each
+        forked process has to start its own: see docs/frameworks.md."""
+        refuse_without_threads()
+        if not after_uwsgi_fork(lambda: self.start(**settings)):
+            exits.watch_sigterm()
+            self._caller.call(self._target.start(**settings))
 
     def close(self) -> None:
         """Stop the roles of this process, disconnect, and end the background thread."""

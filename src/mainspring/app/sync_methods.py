@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Unpack, overload
 
-from ..config.settings import SettingsOptions
 from ..core.access.api_tokens import NewToken, TokenView
 from ..core.commands.bulk import BulkResult, ExecutionCommand, JobCommand
 from ..core.commands.hooks import HookView, HookWithSecret
@@ -71,11 +70,6 @@ class SyncMethods:
         """Connect without starting any role, and create declared jobs that are not stored yet. Done automatically when
         needed. Stored jobs change only at `start`, so a client on an old checkout alters nothing."""
         self._caller.call(self._target.open())
-
-    def start(self, **settings: Unpack[SettingsOptions]) -> None:
-        """Start the roles of this process; settings given here override those of the constructor, such as
-        `roles=["worker"]` or `queues=["mail"]`. An application without jobs starts nothing unless roles are given."""
-        self._caller.call(self._target.start(**settings))
 
     def stop(self, timeout: float | None = None) -> None:
         """Drain and stop the roles of this process within `timeout` seconds, or the setting `stop_timeout`."""
