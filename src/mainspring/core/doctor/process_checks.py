@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import TypeAlias
 
 from ...model.time.instants import SECOND, Micros, to_datetime
 from ...model.values.reading import duration_text
@@ -19,22 +20,23 @@ FORGOTTEN: Micros = 7 * 86_400 * SECOND
 """How long a pause may last before somebody should be asked about it."""
 NAMED = 5
 
-
-def _sentence(problem: Problem) -> str:
-    evidence = f" ({problem.evidence})" if problem.evidence else ""
-    return f"{problem.subject.kind} {problem.subject.name} {problem.text}{evidence}"
+Rule: TypeAlias = Callable[[Facts], Iterator[Problem]]
 
 
-def problems_of(
-    kind: ProblemKind, rule: Callable[[Facts], Iterator[Problem]]
-) -> Callable[[LiveFacts], Iterator[Found]]:
-    """The check that reports the problems of this kind, if anything runs at all."""
+def problems_of(kind: ProblemKind, rule: Rule, *, running: bool = False) -> Callable[[LiveFacts], Iterator[Found]]:
+    """The check that reports the problems of this kind; with `running`, only while at least one process runs."""
 
     def find(live: LiveFacts) -> Iterator[Found]:
-        if live.problems.living:
+        if live.problems.living or not running:
             yield from (Found(_sentence(each)) for each in rule(live.problems) if each.kind == kind)
 
     return find
+
+
+def _sentence(problem: Problem) -> str:
+    subject = "the store" if problem.subject.kind == "store" else f"{problem.subject.kind} {problem.subject.name}"
+    evidence = f" ({problem.evidence})" if problem.evidence else ""
+    return f"{subject} {problem.text}{evidence}"
 
 
 def nothing_runs(live: LiveFacts) -> Iterator[Found]:
@@ -142,7 +144,7 @@ CHECKS = (
         "error",
         "Start a process with the role scheduler: mainspring run MODULE:APP",
         ("live",),
-        problems_of("no_scheduler", problems.worker_problems),
+        problems_of("no_scheduler", problems.worker_problems, running=True),
     ),
     Check(
         "no_worker",
@@ -151,7 +153,7 @@ CHECKS = (
         "error",
         "Start a worker for that queue: mainspring worker MODULE:APP --queues QUEUE",
         ("live",),
-        problems_of("no_worker", problems.queue_problems),
+        problems_of("no_worker", problems.queue_problems, running=True),
     ),
     Check(
         "no_handler",
@@ -160,7 +162,7 @@ CHECKS = (
         "error",
         "Deploy the code of that handler, or cancel its executions",
         ("live",),
-        problems_of("no_handler", problems.queue_problems),
+        problems_of("no_handler", problems.queue_problems, running=True),
     ),
     Check(
         "queue_unserved",

@@ -58,11 +58,16 @@ def _collection(name: str, options: Document, kind: str) -> SchemaObject:
     return SchemaObject(
         kind="collection",
         name=name,
-        definition=_text({"type": kind, **options}),
+        definition=_text({"type": kind, **_set_options(options)}),
         create=_command({"create": name}),
         drop=_command({"drop": name}),
         replace=_command({"collMod": name, "validator": {}}),
     )
+
+
+def _set_options(options: Document) -> Document:
+    """Without what the server keeps of a validator that was removed."""
+    return {name: value for name, value in options.items() if value and not name.startswith("validation")}
 
 
 def _index(collection: str, index: Document) -> SchemaObject:

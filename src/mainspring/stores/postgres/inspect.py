@@ -234,7 +234,7 @@ async def facts(url: str) -> PostgresFacts:
     """Read on a connection without settings of ours, which shows what the server has set for this role."""
     address = parse_address(url)
     try:
-        connection = await connect(address.main)
+        connection = await connect(address.main | {"client_encoding": "UTF8"})
         try:
             return await _facts(PsycopgSession(connection), address)
         finally:

@@ -166,7 +166,7 @@ def facts(path: str) -> SqliteFacts:
                 connection.execute(f"PRAGMA {name}").fetchone()
                 for name in ("journal_mode", "freelist_count", "page_count", "page_size")
             )
-            complaints = connection.execute(f"PRAGMA quick_check({_MOST_COMPLAINTS})").fetchall()
+            damage = _damage(connection)
     except sqlite3.Error as error:
         raise explained(error, path) from error
     folder = os.path.dirname(path)
@@ -177,11 +177,22 @@ def facts(path: str) -> SqliteFacts:
         file_writable=os.access(path, os.W_OK),
         folder_writable=os.access(folder, os.W_OK),
         filesystem=filesystem_of(folder),
-        damage="; ".join(str(each) for (each,) in complaints if each != "ok"),
+        damage=damage,
         size=pages * size,
         unused=unused * size,
         mode=os.stat(path).st_mode & 0o777,
     )
+
+
+def _damage(connection: sqlite3.Connection) -> str:
+    """What SQLite complains about; some damage ends its check early."""
+    try:
+        rows = connection.execute(f"PRAGMA quick_check({_MOST_COMPLAINTS})").fetchall()
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+            raise
+        return str(error)
+    return "; ".join(str(each) for (each,) in rows if each != "ok")
 
 
 def filesystem_of(path: str, mounts: str = "/proc/mounts") -> str:
