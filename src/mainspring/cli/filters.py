@@ -8,11 +8,21 @@ from typing import Any, TypeVar
 import click
 
 from ..core.filters.fields import Field, Table
+from .completion import Kind, names_of
 from .parameters import past_time
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 SYSTEM = click.option("--system", is_flag=True, help="Also Mainspring's own jobs.")
+_NAMES: dict[str, Kind] = {
+    "job": "job",
+    "name": "job",
+    "handler": "handler",
+    "queue": "queue",
+    "tenant": "tenant",
+    "worker": "worker",
+    "error_group": "error_group",
+}
 _VALUES = {"pair": "KEY=VALUE", "duration": "DURATION", "instant": "TIME", "name": "NAME"}
 
 
@@ -44,4 +54,6 @@ def _option(field: Field) -> Callable[[Command], Command]:
     kind: Any = click.Choice(field.choices) if field.choices else str
     metavar = None if field.choices else _VALUES.get(field.kind, "TEXT")
     reads = past_time if field.kind == "instant" else None
-    return click.option(name, type=kind, metavar=metavar, multiple=field.several, help=help, callback=reads)
+    complete = names_of(_NAMES[field.name]) if field.name in _NAMES else None
+    options: dict[str, Any] = {"metavar": metavar, "multiple": field.several, "shell_complete": complete}
+    return click.option(name, type=kind, help=help, callback=reads, **options)

@@ -63,6 +63,7 @@ COMMANDS = {
     "grafana": "operations.exports:grafana",
     "db": "database:db",
     "config": "config:config",
+    "completion": "completion:completion",
 }
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."
 LONGEST_HELP = 200

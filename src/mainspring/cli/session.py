@@ -19,6 +19,7 @@ from ..config.load import load
 from ..config.settings import Settings
 from ..model.errors import ConfigurationError
 from ..model.values.database_url import parse_url
+from .completion import applications
 from .load import load_app
 from .screens.output import print_json
 
@@ -57,6 +58,12 @@ class ClientSession:
         url = load({"database_url": self._url}).database_url
         _check_it_exists(url)
         return Mainspring(url, prune=False)  # it declares no jobs, so all of them would look undeclared
+
+    def read_only_app(self) -> Mainspring:
+        """The database alone, for reading: nothing is created or migrated."""
+        url = self.database_url()
+        _check_it_exists(url)
+        return Mainspring(url, prune=False, auto_migrate=False)
 
     def settings(self) -> Settings:
         """Those of the application, or those of client commands in this folder and environment."""
@@ -107,7 +114,11 @@ _SOURCES = [
         "--database-url", metavar="URL", help="The database  [default: MAINSPRING_DATABASE_URL, mainspring.toml]"
     ),
     click.option(
-        "--app", metavar="MODULE:APP", envvar="MAINSPRING_APP", help="The application, instead of the database."
+        "--app",
+        metavar="MODULE:APP",
+        envvar="MAINSPRING_APP",
+        shell_complete=applications,
+        help="The application, instead of the database.",
     ),
 ]
 _OPTIONS = [

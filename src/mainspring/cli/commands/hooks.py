@@ -12,6 +12,7 @@ import click
 from ...core.commands.hooks import HookView, HookWithSecret
 from ...core.render.hooks import hook_json, hook_with_secret_json
 from ...model.values.webhook_signatures import Style
+from ..completion import names_of
 from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import moment, note, print_fields
 from ..screens.table import Column, print_table
@@ -39,7 +40,7 @@ def list_hooks(session: ClientSession) -> None:
 
 @example("hooks show github")
 @hooks.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("hook"))
 @client_options
 def show_hook(session: ClientSession, name: str) -> None:
     """One hook, and since when its secrets are valid."""
@@ -49,8 +50,13 @@ def show_hook(session: ClientSession, name: str) -> None:
 
 @example("hooks set github --job deploy --style github")
 @hooks.command("set")
-@click.argument("name")
-@click.option("--job", required=True, help="The job to trigger; its handler takes the parameter payload.")
+@click.argument("name", shell_complete=names_of("hook"))
+@click.option(
+    "--job",
+    required=True,
+    shell_complete=names_of("job"),
+    help="The job to trigger; its handler takes the parameter payload.",
+)
 @click.option("--style", default="standard", show_default=True, type=click.Choice(get_args(Style)))
 @click.option("--disabled", is_flag=True, help="Refuse deliveries for now.")
 @_SECRET
@@ -68,7 +74,7 @@ def set_hook(session: ClientSession, name: str, job: str, style: Any, disabled: 
 
 @example("hooks rotate github --overlap 48h")
 @hooks.command("rotate")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("hook"))
 @click.option("--overlap", default="24h", show_default=True, help="How long earlier secrets stay valid.")
 @_SECRET
 @client_options
@@ -81,7 +87,7 @@ def rotate_hook(session: ClientSession, name: str, overlap: str, secret_file: st
 
 @example("hooks remove github")
 @hooks.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("hook"))
 @client_options
 def remove_hook(session: ClientSession, name: str) -> None:
     """Delete a hook. Its address answers 404 from then on."""

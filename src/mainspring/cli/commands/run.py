@@ -13,6 +13,7 @@ from ...config.settings import SETTINGS as ALL_SETTINGS
 from ...model.errors import nearest
 from ...model.values.reading import duration
 from ...observe.logs.setup import already_configured, configure_logging
+from ..completion import applications, names_of
 from ..load import load_app
 from ..root import EXIT_CODES, example
 from ..start_report import NextRuns, OrphanWatch, report_start
@@ -31,9 +32,19 @@ SCHEDULERS = 2
 def shared_options(command: Command) -> Command:
     for option in reversed(
         [
-            click.argument("target", metavar="MODULE:APP"),
-            click.option("--queues", metavar="A,B", help="Only these queues; * for all."),
-            click.option("--exclude", metavar="A,B", help="Leave the executions of these handlers alone."),
+            click.argument("target", metavar="MODULE:APP", shell_complete=applications),
+            click.option(
+                "--queues",
+                metavar="A,B",
+                shell_complete=names_of("queue", comma_separated=True),
+                help="Only these queues; * for all.",
+            ),
+            click.option(
+                "--exclude",
+                metavar="A,B",
+                shell_complete=names_of("handler", comma_separated=True),
+                help="Leave the executions of these handlers alone.",
+            ),
             click.option("--concurrency", metavar="N", help="Executions at once in each process (1 to 1000)."),
             click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many processes to run."),
             click.option("--start-timeout", metavar="DURATION", help="How long to wait for the database, such as 60s."),

@@ -10,6 +10,7 @@ from ...app.mainspring import Mainspring
 from ...core.access.api_tokens import NewToken, TokenView, token_json
 from ...core.render.entities import instant_text
 from ...model.values.access import Role, RoleName
+from ..completion import names_of
 from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import moment, note, without_distance
 from ..screens.table import Column, print_table
@@ -55,7 +56,7 @@ def list_tokens(session: ClientSession) -> None:
 
 @example("token revoke deploy")
 @token.command("revoke")
-@click.argument("token_id", metavar="ID")
+@click.argument("token_id", metavar="ID", shell_complete=names_of("token"))
 @client_options
 def revoke_token(session: ClientSession, token_id: str) -> None:
     """Revoke a token, by its id or its name. Running servers refuse it within seconds."""

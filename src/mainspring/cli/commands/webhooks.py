@@ -19,6 +19,7 @@ from ...model.errors import JobNotFound
 from ...model.execution import State, Status
 from ...model.values.reading import duration
 from ...model.values.webhook_signatures import Scheme
+from ..completion import names_of
 from ..many import run_bulk
 from ..parameters import short_id
 from ..root import EXIT_CODES, CommandGroup, example
@@ -27,7 +28,7 @@ from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
 from .hooks import secret_from
 
-_ID = click.argument("id", metavar="ID")
+_ID = click.argument("id", metavar="ID", shell_complete=names_of("webhook"))
 _SECRET = click.option(
     "--secret-file", metavar="FILE", help="A file with the secret, or - for input  [default: a new one is generated]"
 )

@@ -15,6 +15,7 @@ from ....core.views.records import Backfill
 from ....model.backfill import Only, Order
 from ....model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ....model.values.reading import duration_text
+from ...completion import names_of
 from ...parameters import SHORTEST, as_options, read_params, short_id, textual_parameters
 from ...root import EXIT_CODES, INTERRUPTED, CommandGroup, example
 from ...screens.following import followed
@@ -24,7 +25,7 @@ from ...session import ClientSession, client_options, operator
 from .windows import begin_option, end_option, joined, typed_options, window_words
 
 LISTED = 20
-ID = click.argument("backfill_id", metavar="ID")
+ID = click.argument("backfill_id", metavar="ID", shell_complete=names_of("backfill"))
 
 
 @example("backfill start revenue --from 2026-03-01 --dry-run", "backfill list --job revenue")
@@ -38,7 +39,7 @@ def backfill() -> None:
 
 @example("backfill start revenue --only failed --concurrency 4 --wait")
 @backfill.command("start")
-@click.argument("job")
+@click.argument("job", shell_complete=names_of("job"))
 @begin_option
 @end_option
 @click.option("--dry-run", is_flag=True, help="List the windows and change nothing.")
@@ -92,7 +93,7 @@ def start(
 
 @example("backfill list --job revenue --limit 5")
 @backfill.command("list")
-@click.option("--job", help="Only backfills of this job.")
+@click.option("--job", shell_complete=names_of("job"), help="Only backfills of this job.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The most ended backfills to list."
 )

@@ -12,6 +12,7 @@ from ....core.views.records import BulkAction
 from ....model.bulk import BulkItemRow, ItemStatus
 from ....model.errors import BulkNotFound, InvalidValue
 from ...bulk_actions import exit_code, filter_words, followed, leaving, print_items, progress_words, show_bulk
+from ...completion import names_of
 from ...parameters import short_id
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, note, status, without_distance
@@ -19,7 +20,7 @@ from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
 
 SHORTEST = 8
-ID = click.argument("bulk_id", metavar="ID")
+ID = click.argument("bulk_id", metavar="ID", shell_complete=names_of("bulk"))
 
 
 @example("bulk list --limit 5", "bulk show 0123456789ab")

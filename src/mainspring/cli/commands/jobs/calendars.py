@@ -13,6 +13,7 @@ from ....app.mainspring import Mainspring
 from ....core.jobs.calendars import CalendarView
 from ....core.render.entities import calendar_json
 from ....model.calendars.calendar import Calendar, calendar
+from ...completion import names_of
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, note, print_fields, print_lines
 from ...screens.table import Column, print_table
@@ -38,7 +39,7 @@ def list_calendars(session: ClientSession) -> None:
 
 @example("calendars show holidays")
 @calendars.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("calendar"))
 @client_options
 def show_calendar(session: ClientSession, name: str) -> None:
     """One calendar with its entries, and the jobs that name it."""
@@ -48,7 +49,7 @@ def show_calendar(session: ClientSession, name: str) -> None:
 
 @example("calendars set holidays --date 2026-12-31 --date 2027-01-02")
 @calendars.command("set")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("calendar"))
 @click.option("--file", "path", metavar="FILE", type=click.Path(dir_okay=False), help="An .ics file, or - for input.")
 @click.option(
     "--date",
@@ -78,7 +79,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
 
 @example("calendars revert holidays")
 @calendars.command("revert")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("calendar"))
 @client_options
 def revert_calendar(session: ClientSession, name: str) -> None:
     """Back to what the application's code declares."""
@@ -88,7 +89,7 @@ def revert_calendar(session: ClientSession, name: str) -> None:
 
 @example("calendars remove holidays")
 @calendars.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("calendar"))
 @client_options
 def remove_calendar(session: ClientSession, name: str) -> None:
     """Delete a calendar. Refused while a job names it."""

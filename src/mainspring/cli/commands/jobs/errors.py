@@ -12,6 +12,7 @@ from ....core.errors.commands import Affected, ErrorGroupView, ErrorOrder, faile
 from ....core.render.entities import bulk_action_json
 from ....core.render.errors import error_group_detail_json, error_group_json
 from ...bulk_actions import run_bulk_action
+from ...completion import names_of
 from ...parameters import local_time, past_time
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, now, print_fields, print_lines, without_distance
@@ -30,8 +31,8 @@ def errors() -> None:
 
 @example("errors list --sort count --since 1d", "errors list --job charge --muted")
 @errors.command("list")
-@click.option("--job", help="It occurred in this job.")
-@click.option("--tenant", help="It occurred for this tenant.")
+@click.option("--job", shell_complete=names_of("job"), help="It occurred in this job.")
+@click.option("--tenant", shell_complete=names_of("tenant"), help="It occurred for this tenant.")
 @click.option(
     "--since", metavar="TIME", callback=past_time, help="It was last seen at this time or later; 2h is two hours ago."
 )
@@ -56,7 +57,7 @@ def list_errors(session: ClientSession, **wanted: Any) -> None:
 
 @example("errors show 5f0c8a3b9d21")
 @errors.command("show")
-@click.argument("group")
+@click.argument("group", shell_complete=names_of("error_group"))
 @client_options
 def show_error(session: ClientSession, group: str) -> None:
     """One error with its jobs, tenants, releases and a sample traceback."""
@@ -66,7 +67,7 @@ def show_error(session: ClientSession, group: str) -> None:
 
 @example("errors retry 5f0c8a3b9d21 --dry-run", "errors retry 5f0c8a3b9d21 --probe 5 --pace 100/s")
 @errors.command("retry")
-@click.argument("group")
+@click.argument("group", shell_complete=names_of("error_group"))
 @click.option(
     "--probe", default=0, metavar="N", type=click.IntRange(0), help="Run N first, and the rest if they complete."
 )
@@ -89,7 +90,7 @@ def retry_error(
 
 @example('errors mute 5f0c8a3b9d21 --note "bank is down" --until 2027-03-01')
 @errors.command("mute")
-@click.argument("group")
+@click.argument("group", shell_complete=names_of("error_group"))
 @click.option("--note", default="", help="Why; shown with the group.")
 @click.option(
     "--until",
@@ -107,7 +108,7 @@ def mute_error(session: ClientSession, group: str, note: str, until: datetime | 
 
 @example("errors unmute 5f0c8a3b9d21")
 @errors.command("unmute")
-@click.argument("group")
+@click.argument("group", shell_complete=names_of("error_group"))
 @client_options
 def unmute_error(session: ClientSession, group: str) -> None:
     """Let it fire alerts again."""

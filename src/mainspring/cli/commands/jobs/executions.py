@@ -22,6 +22,7 @@ from ....core.views.records import LogEntry
 from ....model.execution import State
 from ....model.values.given import AnyCaseLogLevel
 from ...bulk_actions import bulk_options, run_bulk_action
+from ...completion import names_of
 from ...filters import SYSTEM, filter_options, given
 from ...many import chosen_filter, steer_many
 from ...parameters import find_execution, read_params, textual_parameters
@@ -33,8 +34,8 @@ from ...session import ClientSession, client_options, operator
 FOLLOW_INTERVAL = 0.5
 MOST_PAGES = 10
 """Pages of 1,000 running executions that are read to find the longest."""
-ID = click.argument("execution_id", metavar="ID")
-IDS = click.argument("execution_ids", metavar="ID...", nargs=-1)
+ID = click.argument("execution_id", metavar="ID", shell_complete=names_of("execution"))
+IDS = click.argument("execution_ids", metavar="ID...", nargs=-1, shell_complete=names_of("execution"))
 
 
 @example("executions list --status failed --since 2h", "executions logs 0123456789ab --follow")

@@ -11,6 +11,7 @@ from ....app.mainspring import Mainspring
 from ....core.monitoring.why import Reason
 from ....core.render.entities import job_json, why_json
 from ....core.views.job import JobView
+from ...completion import names_of
 from ...parameters import called, read_fields, taken_out
 from ...root import example
 from ...screens.jobs import print_job
@@ -33,7 +34,7 @@ _REMEDIES = {
 
 @example('jobs edit crawl --schedule "*/10 * * * *" --option max_attempts=5', "jobs edit crawl --without timeout")
 @click.command("edit")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @click.option("--schedule", metavar="CRON", help="Another schedule: cron, such as '0 3 * * *', or '@every 30m'.")
 @click.option("--timezone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
 @click.option("--params", metavar="JSON", help="Parameters in the place of all that the job has.")
@@ -71,7 +72,7 @@ def edit_job(session: ClientSession, name: str, without: Sequence[str], **given:
 
 @example("jobs why crawl")
 @click.command("why")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @client_options
 def why_job(session: ClientSession, name: str) -> None:
     """Why is a job not running? Obstacles come first."""

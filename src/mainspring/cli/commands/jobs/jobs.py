@@ -21,6 +21,7 @@ from ....model.execution import State
 from ....model.job import JobState
 from ....model.values.reading import duration, instant
 from ...bulk_actions import bulk_options, run_bulk_action
+from ...completion import names_of
 from ...filters import SYSTEM, filter_options, given
 from ...many import chosen_filter, steer_many
 from ...parameters import as_options, quoting_hint, read_params, textual_parameters
@@ -33,7 +34,7 @@ from ...session import ClientSession, client_options, operator
 from .executions import leaving, waited
 from .job_editing import edit_job, why_job
 
-NAMES = click.argument("names", metavar="NAME...", nargs=-1)
+NAMES = click.argument("names", metavar="NAME...", nargs=-1, shell_complete=names_of("job"))
 OPTIONS = {"at": "--at", "to": "--to", "resume_at": "--until"}
 """The options of the command line for the fields of a command."""
 AT = "The time of that run, such as 2026-03-01T03:00; without an offset: in the job's zone."
@@ -86,7 +87,7 @@ def list_jobs(
 
 @example("jobs show crawl")
 @jobs.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @client_options
 def show_job(session: ClientSession, name: str) -> None:
     """One job in full."""
@@ -99,7 +100,7 @@ jobs.add_command(edit_job)
 
 @example("jobs trigger crawl --param pages=3 --wait", "jobs trigger report --window 2026-03-01 2026-03-02T06:00")
 @jobs.command("trigger")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
 @click.option(
     "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
@@ -110,7 +111,13 @@ jobs.add_command(edit_job)
     metavar="BEGIN END",
     help="The data window, such as 2026-03-01 2026-03-02T06:00; without an offset: in the job's zone.",
 )
-@click.option("--tenant", "tenants", multiple=True, help="Of a job with tenants: for this one; may be repeated.")
+@click.option(
+    "--tenant",
+    "tenants",
+    multiple=True,
+    shell_complete=names_of("tenant"),
+    help="Of a job with tenants: for this one; may be repeated.",
+)
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
 @client_options
 def trigger_job(
@@ -225,7 +232,7 @@ def resume_job(
 
 @example("jobs skip report --at 2026-12-25T03:00")
 @jobs.command("skip")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
 @client_options
 def skip_occurrence(session: ClientSession, name: str, at: str) -> None:
@@ -235,7 +242,7 @@ def skip_occurrence(session: ClientSession, name: str, at: str) -> None:
 
 @example("jobs move report --at 2026-12-24T03:00 --to 2026-12-24T09:00")
 @jobs.command("move")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
 @click.option("--to", required=True, metavar="INSTANT", help="When it runs instead, earlier or later.")
 @client_options
@@ -246,7 +253,7 @@ def move_occurrence(session: ClientSession, name: str, at: str, to: str) -> None
 
 @example("jobs restore report --at 2026-12-25T03:00")
 @jobs.command("restore")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @click.option("--at", required=True, metavar="INSTANT", help=AT)
 @client_options
 def restore_occurrence(session: ClientSession, name: str, at: str) -> None:
@@ -289,7 +296,7 @@ def cancel_job(
 
 @example("jobs reactivate crawl")
 @jobs.command("reactivate")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @client_options
 def reactivate_job(session: ClientSession, name: str) -> None:
     """Bring a cancelled job back to its schedule."""
@@ -298,7 +305,7 @@ def reactivate_job(session: ClientSession, name: str) -> None:
 
 @example("jobs revert crawl")
 @jobs.command("revert")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("job"))
 @client_options
 def revert_job(session: ClientSession, name: str) -> None:
     """Undo all changes of operators to a job: it is as code declares it."""

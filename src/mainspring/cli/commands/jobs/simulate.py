@@ -22,6 +22,7 @@ from ....model.job import Job, JobSpec
 from ....model.time.instants import to_micros
 from ....model.values.database_url import parse_url
 from ....model.values.reading import duration, instant, zone, zone_name
+from ...completion import applications
 from ...load import load_app
 from ...root import EXIT_CODES, example
 from ...screens.output import note
@@ -34,7 +35,7 @@ READ_TIMEOUT = 5.0
 
 @example("simulate shop.jobs:app --from 2026-03-01 --to 2026-04-01", "simulate shop.jobs:app --hourly --limit 0")
 @click.command(epilog=EXIT_CODES)
-@click.argument("target", metavar="MODULE:APP")
+@click.argument("target", metavar="MODULE:APP", shell_complete=applications)
 @click.option("--from", "begin", metavar="INSTANT", help="Where it begins, such as 2026-03-01  [default: now]")
 @click.option("--to", "end", metavar="INSTANT", help="Where it ends, not included  [default: a week later]")
 @click.option("--tz", help="The zone of --from, --to and the hours of the day  [default: the application's]")

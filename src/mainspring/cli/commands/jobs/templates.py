@@ -11,6 +11,7 @@ from ....app.mainspring import Mainspring
 from ....core.commands.templates import Template
 from ....core.render.entities import job_json, template_json
 from ....core.views.job import JobView
+from ...completion import names_of
 from ...parameters import called, read_fields, taken_out
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.jobs import print_job
@@ -36,7 +37,7 @@ def list_templates(session: ClientSession) -> None:
 
 @example("templates show nightly-crawl")
 @templates.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("template"))
 @client_options
 def show_template(session: ClientSession, name: str) -> None:
     """One template in full."""
@@ -46,7 +47,9 @@ def show_template(session: ClientSession, name: str) -> None:
 @example('templates create nightly --handler crawl --schedule "0 3 * * *"')
 @templates.command("create")
 @click.argument("name")
-@click.option("--handler", required=True, help="The code that jobs created from it run.")
+@click.option(
+    "--handler", required=True, shell_complete=names_of("handler"), help="The code that jobs created from it run."
+)
 @click.option("--schedule", metavar="CRON", help="Cron, such as '0 3 * * *', or '@every 30m'.")
 @click.option("--timezone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
 @click.option("--params", metavar="JSON", help="Parameters as one JSON object; may be incomplete.")
@@ -73,8 +76,8 @@ def create_template(session: ClientSession, name: str, handler: str, **given: An
 
 @example('templates update nightly-crawl --schedule "0 4 * * *"')
 @templates.command("update")
-@click.argument("name")
-@click.option("--handler", help="Other code; the parameters must fit it.")
+@click.argument("name", shell_complete=names_of("template"))
+@click.option("--handler", shell_complete=names_of("handler"), help="Other code; the parameters must fit it.")
 @click.option("--schedule", metavar="CRON", help="Another schedule.")
 @click.option("--timezone", metavar="ZONE", help="Another zone.")
 @click.option("--params", metavar="JSON", help="Parameters in place of all those of the template.")
@@ -98,7 +101,7 @@ def update_template(
 
 @example("templates delete nightly-crawl")
 @templates.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("template"))
 @client_options
 def delete_template(session: ClientSession, name: str) -> None:
     """Remove a template. Jobs that were created from it stay."""
@@ -108,7 +111,7 @@ def delete_template(session: ClientSession, name: str) -> None:
 
 @example("templates apply nightly-crawl crawl-news --param url=/news")
 @templates.command("apply")
-@click.argument("template")
+@click.argument("template", shell_complete=names_of("template"))
 @click.argument("name", required=False)
 @click.option("--schedule", metavar="CRON", help="Another schedule.")
 @click.option("--timezone", metavar="ZONE", help="Another zone.")

@@ -16,6 +16,7 @@ from ....model.backfill import Windows, WindowState, WindowStatus
 from ....model.errors import InvalidValue
 from ....model.values.reading import zone
 from ....model.windows import Window
+from ...completion import names_of
 from ...parameters import short_id
 from ...root import example
 from ...screens.output import moment, note, status, without_distance
@@ -36,7 +37,7 @@ end_option = click.option("--to", "end", metavar="INSTANT", help="Windows that e
 
 @example("windows revenue --from 2026-03-01 --to 2026-04-01", "windows revenue --state missing --state failed")
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=names_of("job"))
 @begin_option
 @end_option
 @click.option(

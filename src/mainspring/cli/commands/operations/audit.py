@@ -9,6 +9,7 @@ from ....core.filters.fields import past_instant
 from ....core.queries.audit_lists import AuditFilter, AuditPage
 from ....core.render.entities import audit_json
 from ....core.views.records import AuditRecord, audit_record
+from ...completion import names_of
 from ...parameters import past_time
 from ...root import example
 from ...screens.changes import before_and_after, subject
@@ -19,7 +20,7 @@ from ...session import ClientSession, client_options
 
 @example("audit --since 2h", "audit --job crawl --by ana", "audit --action pause --target queue:mail")
 @click.command()
-@click.option("--job", metavar="NAME", help="What was done to this job.")
+@click.option("--job", metavar="NAME", shell_complete=names_of("job"), help="What was done to this job.")
 @click.option("--target", metavar="KIND:NAME", help="What was done to this, such as queue:mail or lock:import.")
 @click.option("--by", "actor", metavar="NAME", help="What this person, token or program did.")
 @click.option("--action", metavar="NAME", help="This action, such as pause, edit, retry or cancel.")

@@ -9,6 +9,7 @@ import click
 
 from ....core.queries.changes import DEFAULT_SINCE, RecordedChange
 from ....core.render.entities import change_json
+from ...completion import names_of
 from ...parameters import past_time
 from ...root import example
 from ...screens.changes import new_values, subject
@@ -28,7 +29,7 @@ from ...session import ClientSession, client_options
     help="At this time or later; 2h is two hours ago.",
 )
 @click.option("--until", metavar="TIME", callback=past_time, help="Before this time.")
-@click.option("--job", help="Changes to this job, and deploys.")
+@click.option("--job", shell_complete=names_of("job"), help="Changes to this job, and deploys.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
 @client_options
 def changes(session: ClientSession, since: str, until: str | None, job: str | None, limit: int) -> None:

@@ -10,6 +10,7 @@ from ....app.mainspring import Mainspring
 from ....core.locks import LockNotFound
 from ....core.render.entities import lock_json, worker_json
 from ....core.views.records import LockPage, WorkerView, worker_view
+from ...completion import names_of
 from ...parameters import short_id
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, without_distance
@@ -41,7 +42,7 @@ def list_workers(session: ClientSession, silent: bool) -> None:
 
 @example('workers drain 0198f0aa --note "kernel update"')
 @workers.command("drain")
-@click.argument("id")
+@click.argument("id", shell_complete=names_of("worker"))
 @click.option("--note", help="Why, for those who find it draining.")
 @client_options
 def drain_worker(session: ClientSession, id: str, note: str | None) -> None:
@@ -52,7 +53,7 @@ def drain_worker(session: ClientSession, id: str, note: str | None) -> None:
 
 @example("workers undrain 0198f0aa")
 @workers.command("undrain")
-@click.argument("id")
+@click.argument("id", shell_complete=names_of("worker"))
 @client_options
 def undrain_worker(session: ClientSession, id: str) -> None:
     """Let a drained process take work again."""
@@ -91,7 +92,7 @@ def list_locks(session: ClientSession, limit: int, cursor: str | None) -> None:
 
 @example("locks release import")
 @locks.command("release")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("lock"))
 @client_options
 def release_lock(session: ClientSession, name: str) -> None:
     """Take a named lock from its holder, without notice: use it when the holder is gone."""

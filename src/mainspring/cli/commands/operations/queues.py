@@ -12,6 +12,7 @@ from ....core.render.queues import paused_handler_json, queue_json, scale_json
 from ....core.views.queues import HandlerView, QueueView, ScaleView
 from ....model.errors import nearest
 from ....model.values.reading import duration
+from ...completion import names_of
 from ...parameters import local_time
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import note as hint
@@ -80,7 +81,7 @@ def list_queues(session: ClientSession, sort: str) -> None:
 
 @example("queues show mail")
 @queues.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("queue"))
 @client_options
 def show_queue(session: ClientSession, name: str) -> None:
     """One queue: its numbers, its pause and ceilings, and its handlers."""
@@ -90,7 +91,7 @@ def show_queue(session: ClientSession, name: str) -> None:
 
 @example('queues pause mail --note "mail server down" --for 2h')
 @queues.command("pause")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("queue"))
 @pause_options
 @client_options
 def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
@@ -102,7 +103,7 @@ def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
 
 @example("queues resume mail")
 @queues.command("resume")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("queue"))
 @client_options
 def resume_queue(session: ClientSession, name: str) -> None:
     """End a pause."""
@@ -112,7 +113,7 @@ def resume_queue(session: ClientSession, name: str) -> None:
 
 @example("queues limit mail --concurrency 5 --rate 100/m", "queues limit mail --off")
 @queues.command("limit")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("queue"))
 @click.option("--concurrency", type=click.IntRange(1), help="At most this many run at once.")
 @click.option("--rate", help="At most this many begin, such as 50/s or 100/m.")
 @click.option("--off", is_flag=True, help="Remove both ceilings.")
@@ -146,7 +147,7 @@ def list_handlers(session: ClientSession) -> None:
 
 @example('handlers pause send_invoice --note "wrong totals" --for 2h')
 @handlers.command("pause")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("handler"))
 @pause_options
 @client_options
 def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
@@ -167,7 +168,7 @@ def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
 
 @example("handlers resume send_invoice")
 @handlers.command("resume")
-@click.argument("name")
+@click.argument("name", shell_complete=names_of("handler"))
 @client_options
 def resume_handler(session: ClientSession, name: str) -> None:
     """End a pause."""

@@ -24,6 +24,7 @@ from ....core.views.records import log_entries
 from ....model.errors import MainspringError
 from ....model.time.instants import to_datetime
 from ....model.values.reading import duration
+from ...completion import names_of
 from ...keyboard import keys
 from ...root import example
 from ...screens.output import console
@@ -36,7 +37,7 @@ SHORTEST_INTERVAL = 0.2
 
 @example("top", "top --queue mail --interval 5s", "top --once", "top -o json")
 @click.command()
-@click.option("--queue", metavar="NAME", help="Only what this queue holds.")
+@click.option("--queue", metavar="NAME", shell_complete=names_of("queue"), help="Only what this queue holds.")
 @click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="The order of the queues.")
 @click.option("--interval", metavar="DURATION", default="1s", show_default=True, help="How often it is read anew.")
 @click.option("--once", is_flag=True, help="Print it once, as it also does if the output is no terminal.")

@@ -20,6 +20,7 @@ from ....core.render.entities import instant_text, missed_json
 from ....model.errors import StoreError
 from ....model.values.reading import duration
 from ....observe.logs.setup import already_configured, configure_logging
+from ...completion import names_of
 from ...root import REFUSED, example
 from ...screens.output import moment
 from ...screens.table import Column, print_table
@@ -32,7 +33,7 @@ _log = logging.getLogger("mainspring.watch")
 @click.command()
 @click.option("--once", is_flag=True, help="Look once, and say which jobs are late.")
 @click.option("--history", is_flag=True, help="List what was reported in the last 30 days, without looking.")
-@click.option("--job", metavar="NAME", help="With --history: of this job alone.")
+@click.option("--job", metavar="NAME", shell_complete=names_of("job"), help="With --history: of this job alone.")
 @click.option("--reason", type=click.Choice(REASONS), help="With --history: for this reason alone.")
 @click.option(
     "--since", metavar="INSTANT", help="With --history: first missed at this time or later, such as 2026-03-01T00:00Z."
