@@ -41,15 +41,16 @@ def dev(target: str, port: int | None, extra: Sequence[str], log_level: str | No
         return run_child(target, port, log_level, again)
     if not all(target.partition(":")):
         load_app(target)  # which says what is wrong with the name
-    level = [] if log_level is None else [f"--log-level={log_level}"]
-    command = [sys.executable, "-m", "mainspring", "dev", target, "--child", *level]
-    return asyncio.run(_watch_and_run(command, target, port, [_existing(path) for path in extra]))
+    options = {"--port": port, "--log-level": log_level}
+    given = [f"{name}={value}" for name, value in options.items() if value is not None]
+    command = [sys.executable, "-m", "mainspring", "dev", target, "--child", *given]
+    return asyncio.run(_watch_and_run(command, target, [_existing(path) for path in extra]))
 
 
-async def _watch_and_run(command: Sequence[str], target: str, port: int | None, extra: Sequence[str]) -> int:
+async def _watch_and_run(command: Sequence[str], target: str, extra: Sequence[str]) -> int:
     from ..dev.reloader import Reloader
 
-    return await Reloader(command, target, port, extra).run()
+    return await Reloader(command, target, extra).run()
 
 
 def _check_installed() -> None:

@@ -28,7 +28,6 @@ HOST = "127.0.0.1"
 ROLES = "scheduler,worker,api"
 STOP_TIMEOUT, STOP_RESERVE = 6.0, 5.0
 """Seconds of a stop in all, and how many of them are for handing back: handlers get one second to end by themselves."""
-RUN = b"run\n"
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -44,19 +43,24 @@ class Parent:
 
     def __init__(self) -> None:
         self._socket = socket.socket(fileno=os.dup(0))
+        self._port: int | None = None
         self._may_run, self._runs = threading.Event(), False
         threading.Thread(target=self._listen, name="mainspring-parent-watch", daemon=True).start()
 
     def report(self, report: Report) -> None:
         self._socket.sendall(msgspec.json.encode(report) + b"\n")
 
-    def wait_until_told(self) -> None:
+    def port_to_run_on(self) -> int:
+        """Waits until this process is to run."""
         self._may_run.wait()
         self._runs = True
+        assert self._port is not None, "it comes with the word to run"
+        return self._port
 
     def _listen(self) -> None:
-        while received := self._socket.recv(len(RUN)):
-            if received == RUN:
+        with self._socket.makefile("rb") as words:
+            for word in words:
+                self._port = int(word)
                 self._may_run.set()
         if not self._runs:
             os._exit(0)
@@ -72,9 +76,8 @@ def run_child(target: str, port: int | None, log_level: str | None, again: bool)
     except (Exception, SystemExit) as error:
         parent.report(Report(loaded_folders(), error=short_traceback(error)))
         return BAD_INPUT
-    port = app.settings.port if port is None else port
-    parent.report(Report(loaded_folders(), port))
-    parent.wait_until_told()
+    parent.report(Report(loaded_folders(), app.settings.port if port is None else port))
+    port = parent.port_to_run_on()
     address = f"http://{HOST}:{port}/dashboard"
     configure_run_lines(address, (log_level or app.settings.log_level).upper())
     app.observe(DevStart(app, target, address, again))

@@ -22,7 +22,7 @@ import msgspec
 from watchfiles import Change, awatch
 
 from ..root import BAD_INPUT
-from .child import HOST, RUN, STOP_TIMEOUT, Report
+from .child import HOST, STOP_TIMEOUT, Report
 from .watching import counts, folders_of
 
 KILL_AFTER = STOP_TIMEOUT + 4.0
@@ -52,8 +52,8 @@ class Child:
         code = await self.process.wait()
         return Report([], error=f"the process ended with code {code} while it imported the application")
 
-    def run(self) -> None:
-        self._writer.write(RUN)
+    def run(self, port: int) -> None:
+        self._writer.write(b"%d\n" % port)
 
     def signal(self, number: int = signal.SIGTERM) -> None:
         with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
@@ -74,8 +74,9 @@ class Child:
 
 
 class Reloader:
-    def __init__(self, command: Sequence[str], target: str, port: int | None, extra: Sequence[str]) -> None:
-        self._command, self._target, self._port, self._extra = command, target, port, extra
+    def __init__(self, command: Sequence[str], target: str, extra: Sequence[str]) -> None:
+        self._command, self._target, self._extra = command, target, extra
+        self._port: int | None = None
         self._folders: set[str] = {os.getcwd()} | folders_of(extra)
         self._saved, self._stopping, self._new_folders = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._what: list[str] = []
@@ -123,7 +124,7 @@ class Reloader:
             say(f"{_some(self._what)} changed; reloading")
             self._what.clear()
         again = ["--again"] if self._current is not None else []
-        candidate = await Child.start([*self._command, *([f"--port={self._port}"] if self._port else []), *again])
+        candidate = await Child.start([*self._command, *again])
         reporting = asyncio.ensure_future(candidate.report())
         await _first(asyncio.shield(reporting), self._saved.wait(), self._stopping.wait())
         if not reporting.done():
@@ -135,36 +136,34 @@ class Reloader:
         if report.error is not None:
             self._show(report.error)
             await candidate.process.wait()
-        elif self._has_port(report.port):
-            await self._hand_over_to(candidate)
+        elif (port := self._port_to_use(report.port)) is not None:
+            await self._hand_over_to(candidate, port)
         else:
             await candidate.kill()
 
-    async def _hand_over_to(self, candidate: Child) -> None:
+    async def _hand_over_to(self, candidate: Child, port: int) -> None:
         if self._current is not None:
             await self._current.stop()
         self._current = candidate
         if self._stopping.is_set():
             candidate.signal()
-        candidate.run()
+        candidate.run(port)
 
     def _show(self, error: str) -> None:
         going_on = "the last good code keeps running" if self._current else "waiting for a save that mends it"
         say(f"{self._target} does not import; {going_on}", bad=True)
         click.echo("\n".join(f"  {line}" for line in error.splitlines()), err=True)
 
-    def _has_port(self, port: int) -> bool:
-        """Whether the port is free, or held by the process that runs; the first start is refused otherwise."""
-        if self._current is not None:
-            return True
-        self._port, taken = _free_port(port), port
-        if self._port is not None:
-            return True
-        remedy = f"stop what listens there, or choose another port: mainspring dev {self._target} --port {taken + 1}"
-        click.echo(f"error: port {taken} of {HOST} is taken; {remedy}", err=True)
-        self._exit_code = BAD_INPUT
-        self._stopping.set()
-        return False
+    def _port_to_use(self, wanted: int) -> int | None:
+        """The port of the first start, for good: its address is open in browsers. None if it is taken then."""
+        if self._port is None:
+            self._port = _free_port(wanted)
+        if self._port is None:
+            other = f"choose another port: mainspring dev {self._target} --port {wanted + 1}"
+            click.echo(f"error: port {wanted} of {HOST} is taken; stop what listens there, or {other}", err=True)
+            self._exit_code = BAD_INPUT
+            self._stopping.set()
+        return self._port
 
     # --- watching -----------------------------------------------------------------------------------------
     def _watch_also(self, folders: Iterable[str]) -> None:
