@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 
 from mainspring.cli import main
+from tests.acceptance.importing import Run, imports_into, jobs
 from tests.servers import postgres
 
 pytestmark = pytest.mark.req("MIG-1", "OPS-4")
@@ -39,36 +38,13 @@ CRONTAB = """
 0 9 * * 1-5  /opt/shop/greet
 @reboot      /opt/shop/warm-up
 """
-Run = Callable[..., Any]
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Runs one command with `-o json` and returns its data."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MAINSPRING_DATABASE_URL", raising=False)
-    monkeypatch.setenv("MAINSPRING_APP", "import_shop:app")
-    (tmp_path / "import_shop.py").write_text(SHOP)
-    monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "crontab").write_text(CRONTAB)
-    handlers = logging.getLogger("mainspring").handlers[:]
-
-    def run(*arguments: str, code: int = 0) -> Any:
-        capsys.readouterr()
-        sys.modules.pop("import_shop", None)
-        assert main([*arguments, "-o", "json"]) == code
-        return json.loads(capsys.readouterr().out)
-
-    yield run
-    logging.getLogger("mainspring").handlers[:] = handlers
-    sys.modules.pop("import_shop", None)
-
-
-def jobs(run: Run) -> dict[str, Any]:
-    """Without what ticks change."""
-    changing = {"next_run_at", "updated_at", "version", "tag"}
-    listed = run("jobs", "list")
-    return {job["name"]: {k: v for k, v in job.items() if k not in changing} for job in listed}
+    with imports_into(SHOP, tmp_path, monkeypatch, capsys) as run:
+        yield run
 
 
 def actions(report: Any) -> list[tuple[str, str, int | None]]:
@@ -91,6 +67,7 @@ def test_a_crontab_is_imported_once_and_taken_back(run: Run) -> None:
     assert actions(planned) == EXPECTED
     assert "7 minutes apart" in planned["rows"][3]["reason"]
     assert "@reboot" in planned["rows"][5]["reason"]
+    assert planned["results"] == {"exact": 5, "changed": 0, "needs review": 1}
     assert jobs(run) == before, "a dry run changes nothing"
 
     done = run("import", "crontab", "crontab", "--handler", "shell")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mainspring.core.rules.cron_intervals import converted
+from mainspring.core.rules.importing.cron_intervals import converted
 from mainspring.model.triggers import cron
 from mainspring.model.triggers.interval import Every
 

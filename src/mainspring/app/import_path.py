@@ -149,6 +149,16 @@ def load_application(target: str, field: str = "import_path") -> Mainspring:
     also be that of a function without parameters that returns it. Whatever is wrong is one `InvalidValue`."""
     from .mainspring import Mainspring
 
+    found = load_object(target, field)
+    if not isinstance(found, Mainspring):
+        remedy = f"{target.rpartition(':')[2]!r} is of type {type(found).__name__}"
+        raise _refused(field, target, "the name of a Mainspring object", remedy)
+    found._runtime.origin.loaded_as(target)
+    return found
+
+
+def load_object(target: str, field: str) -> Any:
+    """What is under this name, or what a function of this name returns."""
     module_name, colon, path = target.rpartition(":")
     if not colon or not module_name or not path:
         raise _refused(field, target, "a module, a colon and a name", "Such as shop.jobs:app")
@@ -162,10 +172,6 @@ def load_application(target: str, field: str = "import_path") -> Mainspring:
         if inspect.isfunction(found):
             with _named_errors(field, target, path):
                 found = found()
-    if not isinstance(found, Mainspring):
-        remedy = f"{path!r} is of type {type(found).__name__}"
-        raise _refused(field, target, "the name of a Mainspring object", remedy)
-    found._runtime.origin.loaded_as(target)
     return found
 
 
@@ -235,7 +241,7 @@ def _attribute(field: str, target: str, owner: Any, name: str) -> Any:
         return getattr(owner, name)
     except AttributeError:
         apps = [key for key, value in vars(owner).items() if isinstance(value, Mainspring)]
-        near = nearest(name, apps) or next(iter(apps), None)
+        near = nearest(name, apps) or next(iter(apps), None) or nearest(name, vars(owner))
         remedy = f"Did you mean {near!r}?" if near else "It holds no Mainspring object"
         raise _refused(field, target, f"a name in module {getattr(owner, '__name__', owner)!r}", remedy) from None
 

@@ -1,29 +1,47 @@
-"""`mainspring import`: jobs from a crontab, or from the rows of a scheduler that knows cron."""
+"""`mainspring import`: jobs from a crontab, or from another scheduler."""
 
 from __future__ import annotations
 
 import pwd
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
-from ...admin.cron_rows import import_rows, rows_of_csv, rows_of_json, rows_of_query
+from ...admin.importing.cron_rows import import_rows, rows_of_csv, rows_of_json
+from ...admin.importing.databases import rows_of_query
 from ...app.mainspring import Mainspring
-from ...core.commands.imports import ImportRow, Planned, UndoneJob
-from ...core.rules.crontab import CrontabLine, read_crontab
+from ...core.commands.imports import Planned, UndoneJob
+from ...core.rules.importing.crontab import CrontabLine, read_crontab
+from ...core.rules.importing.rows import ImportRow
+from ...model.time.zones import zone, zone_name
 from ..root import EXIT_CODES, REFUSED, CommandGroup, example
-from ..screens.output import note
-from ..screens.table import Column, print_table
+from ..screens.imports import print_report, print_undone, report_json, undone_json
 from ..session import ClientSession, client_options, operator
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+NOTES = {
+    "crontab": ["cron starts a run while the last one goes on; these jobs skip it, unless overlap= says otherwise"],
+    "apscheduler": [
+        "misfire_grace_time=1, APScheduler's default, is not taken over: a run that is up to a minute late still runs",
+    ],
+    "celery-beat": ["the tasks must not run in both places: take them out of beat_schedule once the jobs are enabled"],
+    "django-celery-beat": ["the tasks must not run in both places: disable them there once the jobs are enabled"],
+    "rq-scheduler": [
+        "rq-scheduler looks once a minute and counts intervals from then; here runs start when they are due",
+        "RQ stops a run after 180 s where nobody said otherwise; a job has no timeout unless its handler declares one",
+    ],
+}
+"""What holds for all rows of a source."""
 
-@example("import crontab crontab.txt --handler shell --dry-run")
+
+@example("import crontab crontab.txt --handler shell --dry-run", "import celery-beat --from shop.celery:app --dry-run")
 @click.group("import", cls=CommandGroup, epilog=EXIT_CODES)
 def import_() -> None:
     """Import jobs from other schedulers, and take imports back."""
@@ -43,16 +61,26 @@ def import_options(command: Command) -> Command:
     return client_options(command)
 
 
+def map_option(of: str) -> Callable[[Command], Command]:
+    return click.option("--map", "mapping", metavar="PATTERN=HANDLER", multiple=True, help=f"For {of}.")
+
+
+def from_option(of: str) -> Callable[[Command], Command]:
+    return click.option("--from", "source", metavar="SOURCE", help=of)
+
+
+trust_option = click.option(
+    "--trust-pickles", is_flag=True, help="Read stored pickles, which runs the code that they name."
+)
+
+
+# --- crontab and rows -------------------------------------------------------------------------------------------------
+
+
 @example("import crontab crontab.txt --handler shell --dry-run", "import crontab --undo")
 @import_.command("crontab")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
-@click.option(
-    "--map",
-    "mapping",
-    metavar="PATTERN=HANDLER",
-    multiple=True,
-    help="For commands that match, such as '*/dump*=dump'.",
-)
+@map_option("commands that match, such as '*/dump*=dump'")
 @click.option("--system", is_flag=True, help="Lines name a user before the command, as in /etc/crontab.")
 @click.option("--user", metavar="NAME", default="root", show_default=True, help="With --system: whose lines to import.")
 @click.option("--environment", is_flag=True, help="Pass variables of the crontab as the parameter environment.")
@@ -73,10 +101,10 @@ def import_crontab(
     """
     if given["undo"]:
         return _undo(session, file, given)
-    pairs = [_pair(each) for each in mapping]
+    pairs = _pairs(mapping)
     lines = read_crontab(_text(file), system=system, user=user, users=_users(), environment=environment)
     rows = [_row_of(line, pairs, given["handler"], given["timezone"]) for line in lines]
-    return _import(session, rows, f"crontab {file}", given["dry_run"])
+    return _import(session, rows, "crontab", str(file), given["dry_run"])
 
 
 @example("import cron-rows rows.csv --format csv --handler shell --dry-run")
@@ -103,38 +131,156 @@ def import_cron_rows(
     else:
         is_json = form == "json" or (form is None and str(file).lower().endswith((".json", ".jsonl")))
         rows = (rows_of_json if is_json else rows_of_csv)(_text(file))
-    source = f"cron-rows {file}" if file else "cron-rows of a query"
-    return _import(session, import_rows(rows, given["handler"], given["timezone"]), source, given["dry_run"])
+    wanted = import_rows(rows, given["handler"], given["timezone"])
+    return _import(session, wanted, "cron-rows", file or "of a query", given["dry_run"])
 
 
-def _import(session: ClientSession, rows: Sequence[ImportRow], source: str, dry_run: bool) -> int:
+# --- other schedulers -------------------------------------------------------------------------------------------------
+
+
+@example(
+    "import apscheduler --from shop.main:scheduler --dry-run",
+    "import apscheduler --from sqlite:///old.db --trust-pickles",
+)
+@import_.command("apscheduler")
+@from_option("MODULE:SCHEDULER, or a job store: sqlite:///, postgresql://, redis:// or mongodb://.")
+@click.option("--table", metavar="NAME", default="apscheduler_jobs", show_default=True, help="Of an SQL job store.")
+@trust_option
+@map_option("functions that match, such as 'shop.tasks:*=refresh'")
+@import_options
+def import_apscheduler(
+    session: ClientSession, source: str | None, table: str, trust_pickles: bool, mapping: Sequence[str], **given: Any
+) -> int:
+    """Import the jobs of a scheduler or a job store of APScheduler 3.
+
+    Each job is compared with APScheduler's own next runs, also around the days on which the clocks change.
+    """
+    from ...admin.importing.apscheduler import apscheduler_jobs, apscheduler_rows
+
+    if given["undo"]:
+        return _undo(session, source, given)
+    jobs = apscheduler_jobs(_given(source), table=table, trust=trust_pickles)
+    return _import_mapped(session, apscheduler_rows(jobs, _now()), "apscheduler", mapping, given)
+
+
+@example(
+    "import celery-beat --from shop.celery:app --dry-run",
+    "import celery-beat --from shop.celery:app --map 'mail.*=mail'",
+)
+@import_.command("celery-beat")
+@from_option("The Celery application, as MODULE:CELERY_APP.")
+@map_option("tasks that match, such as 'shop.tasks.send_*=send'")
+@import_options
+def import_celery_beat(session: ClientSession, source: str | None, mapping: Sequence[str], **given: Any) -> int:
+    """Import the periodic tasks of a Celery application: its setting beat_schedule.
+
+    Each task is compared with Celery's own next runs, also around the days on which the clocks change.
+    """
+    from ...admin.importing.celery_beat import beat_rows, beat_settings
+
+    if given["undo"]:
+        return _undo(session, source, given)
+    settings = beat_settings(_given(source))
+    return _import_mapped(session, beat_rows(settings, _now()), "celery-beat", mapping, given)
+
+
+@example(
+    "import django-celery-beat --from postgresql://db/shop --dry-run",
+    "import django-celery-beat --from sqlite:///db.sqlite3",
+)
+@import_.command("django-celery-beat")
+@from_option("The database of the Django project: sqlite:/// or postgresql://. It is only read.")
+@map_option("tasks that match, such as 'shop.tasks.send_*=send'")
+@import_options
+def import_django_celery_beat(session: ClientSession, source: str | None, mapping: Sequence[str], **given: Any) -> int:
+    """Import the periodic tasks in the tables of django-celery-beat.
+
+    Neither Django nor Celery has to be installed. Where Celery is, each task is compared with its own next runs.
+    """
+    from ...admin.importing.django_celery_beat import periodic_task_rows, periodic_tasks
+
+    if given["undo"]:
+        return _undo(session, source, given)
+    tasks = periodic_tasks(_given(source))
+    return _import_mapped(session, periodic_task_rows(tasks, _now()), "django-celery-beat", mapping, given)
+
+
+@example(
+    "import rq-scheduler --from redis://localhost/0 --dry-run",
+    "import rq-scheduler --from redis://localhost/0 --timezone UTC",
+)
+@import_.command("rq-scheduler")
+@from_option("The Redis server: redis://host:6379/0. It is only read.")
+@trust_option
+@map_option("functions that match, such as 'shop.tasks.*=refresh'")
+@import_options
+def import_rq_scheduler(
+    session: ClientSession, source: str | None, trust_pickles: bool, mapping: Sequence[str], **given: Any
+) -> int:
+    """Import the jobs of rq-scheduler.
+
+    Its cron follows the clock of the machine that it runs on: name its zone with --timezone if that is not this one.
+    """
+    from ...admin.importing.rq_scheduler import scheduled_jobs, scheduled_rows
+
+    if given["undo"]:
+        return _undo(session, source, given)
+    tz = given["timezone"] or zone_name(zone("--timezone", "local"))
+    jobs = scheduled_jobs(_given(source), trust_pickles)
+    return _import_mapped(session, scheduled_rows(jobs, tz, _now()), "rq-scheduler", mapping, given)
+
+
+def _import_mapped(
+    session: ClientSession, rows: Sequence[ImportRow], kind: str, mapping: Sequence[str], given: dict[str, Any]
+) -> int:
+    pairs = _pairs(mapping)
+    wanted = [_with_handler(row, pairs, given["handler"], given["timezone"]) for row in rows]
+    return _import(session, wanted, kind, "", given["dry_run"])
+
+
+def _with_handler(row: ImportRow, pairs: Sequence[tuple[str, str]], handler: str | None, tz: str | None) -> ImportRow:
+    mapped = _mapped(row.task or "", pairs)
+    return msgspec.structs.replace(row, handler=mapped, usual_handler=handler, tz=row.tz or tz)
+
+
+def _given(source: str | None) -> str:
+    if source is None:
+        raise click.UsageError("import from where? give --from")
+    return source
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+# --- importing --------------------------------------------------------------------------------------------------------
+
+
+def _import(session: ClientSession, rows: Sequence[ImportRow], kind: str, place: str, dry_run: bool) -> int:
+    source = f"{kind} {place}".strip()
+
     async def work(app: Mainspring) -> tuple[str | None, list[Planned]]:
         imports = (await app._runtime.engine()).imports
         planned = await imports.plan(rows)
         return (None, planned) if dry_run else await imports.apply(planned, by=operator(), source=source)
 
     id, planned = session.call(work)
-    report = {
-        "import": id,
-        "dry_run": dry_run,
-        "counts": _counts(planned),
-        "rows": [_row_json(each) for each in planned],
-    }
-    session.show(report, lambda: _print(id, planned, dry_run))
+    notes = NOTES.get(kind, [])
+    session.show(report_json(id, planned, notes, dry_run), lambda: print_report(id, planned, notes, dry_run))
     return 0
 
 
-def _undo(session: ClientSession, file: str | None, given: dict[str, Any]) -> int:
-    if file is not None:
-        raise click.UsageError("--undo takes no file: it puts back what the last import, or --import ID, changed")
+def _undo(session: ClientSession, source: str | None, given: dict[str, Any]) -> int:
+    if source is not None:
+        raise click.UsageError("--undo takes no source: it puts back what the last import, or --import ID, changed")
 
     async def work(app: Mainspring) -> tuple[str, list[UndoneJob]]:
         imports = (await app._runtime.engine()).imports
         return await imports.undo(given["import_id"], by=operator(), dry_run=given["dry_run"])
 
     id, undone = session.call(work)
-    jobs = [{"job": each.job, "outcome": each.outcome, "reason": each.reason} for each in undone]
-    session.show({"import": id, "dry_run": given["dry_run"], "jobs": jobs}, lambda: _print_undone(id, undone, given))
+    dry_run = given["dry_run"]
+    session.show(undone_json(id, undone, dry_run), lambda: print_undone(id, undone, dry_run))
     return REFUSED if any(each.outcome == "kept" for each in undone) else 0
 
 
@@ -156,6 +302,10 @@ def _users() -> frozenset[str]:
     return frozenset(entry.pw_name for entry in pwd.getpwall())
 
 
+def _pairs(mapping: Sequence[str]) -> list[tuple[str, str]]:
+    return [_pair(each) for each in mapping]
+
+
 def _pair(text: str) -> tuple[str, str]:
     pattern, equals, handler = text.rpartition("=")
     if not equals or not pattern or not handler:
@@ -163,73 +313,18 @@ def _pair(text: str) -> tuple[str, str]:
     return pattern, handler
 
 
+def _mapped(text: str, pairs: Sequence[tuple[str, str]]) -> str | None:
+    return next((name for pattern, name in pairs if fnmatchcase(text, pattern)), None)
+
+
 def _row_of(line: CrontabLine, pairs: Sequence[tuple[str, str]], handler: str | None, tz: str | None) -> ImportRow:
-    mapped = next((name for pattern, name in pairs if fnmatchcase(line.command, pattern)), handler)
     environment = {"environment": line.environment} if line.environment else {}
     return ImportRow(
         source=f"line {line.number}",
         name=line.name,
         schedule=line.schedule,
-        handler=mapped,
+        handler=_mapped(line.command, pairs) or handler,
         params={"command": line.command, **environment},
         tz=line.tz or tz,
         reason=line.reason,
     )
-
-
-# --- showing ----------------------------------------------------------------------------------------------------------
-
-
-def _counts(planned: Sequence[Planned]) -> dict[str, int]:
-    return {
-        action: sum(each.action == action for each in planned) for action in ("create", "update", "unchanged", "review")
-    }
-
-
-def _row_json(planned: Planned) -> dict[str, Any]:
-    row = planned.row
-    return {
-        "source": row.source,
-        "job": row.name,
-        "schedule_time": row.schedule,
-        "becomes": planned.becomes,
-        "interval_minutes": planned.interval_minutes,
-        "enabled": row.enabled,
-        "handler": row.handler,
-        "parameters": dict(row.params),
-        "action": planned.action,
-        "reason": planned.reason,
-    }
-
-
-_COLUMNS = [
-    Column("SOURCE", lambda each: each.row.source),
-    Column("JOB", lambda each: each.row.name),
-    Column("CRON", lambda each: each.row.schedule),
-    Column("BECOMES", lambda each: each.becomes),
-    Column("ACTION", lambda each: each.action),
-    Column("REASON", lambda each: each.reason or "-", "cut"),
-]
-_UNDONE = [
-    Column("JOB", lambda each: each.job),
-    Column("OUTCOME", lambda each: each.outcome),
-    Column("REASON", lambda each: each.reason or "-", "cut"),
-]
-
-
-def _print(id: str | None, planned: Sequence[Planned], dry_run: bool) -> None:
-    if planned:
-        print_table(_COLUMNS, planned)
-    counts = ", ".join(f"{count} {action}" for action, count in _counts(planned).items() if count)
-    if dry_run:
-        note(f"dry run, nothing was changed: {counts or 'no rows'}")
-    elif id is None:
-        note(f"nothing to change: {counts or 'no rows'}")
-    else:
-        note(f"import {id}: {counts}; take it back with --undo --import {id}")
-
-
-def _print_undone(id: str, undone: Sequence[UndoneJob], given: dict[str, Any]) -> None:
-    if undone:
-        print_table(_UNDONE, undone)
-    note(f"import {id}: " + ("dry run, nothing was changed" if given["dry_run"] else "taken back"))

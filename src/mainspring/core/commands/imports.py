@@ -1,8 +1,9 @@
 """Importing jobs from other schedulers: planned first, applied through the usual commands, and reversible.
 
 A plan says for each row what it becomes: a job is created, an existing one is edited, it is already so, or somebody has
-to look at it. Applying it again changes nothing. Before each change an entry records how the job was; `undo` puts that
-back, except for jobs that have been changed since, which are listed.
+to review it; and whether the job does exactly what the original did. Applying it again changes nothing. Before each
+change an entry records how the job was; `undo` puts that back, except for jobs that have been changed since, which are
+listed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ...model.errors import CommandRefused, InvalidValue, MainspringError, NotFound
+from ...model.defaults import ENQUEUED_ATTEMPTS
+from ...model.errors import CommandRefused, HandlerNotFound, InvalidValue, MainspringError, NotFound
 from ...model.job import Job
 from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.time.instants import Micros, to_datetime
@@ -22,11 +24,13 @@ from ...model.triggers import Trigger
 from ...model.triggers.codec import decode_trigger
 from ...model.triggers.interval import interval_pair
 from ...model.values.ids import Chance, random_id
-from ...model.values.reading import identifier
+from ...model.values.payload import encode_payload
+from ...model.values.reading import identifier, is_identifier
 from ..auditing import audit_record
 from ..jobs.job_cache import JobCache
 from ..ports import Store
-from ..rules.cron_intervals import converted
+from ..rules.importing.cron_intervals import Conversion, converted
+from ..rules.importing.rows import ImportRow, handler_names, named_params
 from .job_creation import Creation
 from .steering import Steering
 
@@ -36,6 +40,7 @@ ALL = ""
 PAGE = 500
 
 Action: TypeAlias = Literal["create", "update", "unchanged", "review"]
+Result: TypeAlias = Literal["exact", "changed", "needs review"]
 Undone: TypeAlias = Literal["removed", "restored", "gone", "kept"]
 
 
@@ -46,29 +51,22 @@ class ImportNotFound(NotFound):
         return f"no import with id {self.name!r} that could be undone" if self.name else "there is no import to undo"
 
 
-class ImportRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job of another scheduler. With a `reason` somebody has to look at it. `usual_handler` is the handler of a job
-    that does not exist yet, where the row names none."""
-
-    source: str
-    name: str
-    schedule: str
-    handler: str | None = None
-    usual_handler: str | None = None
-    params: Mapping[str, Any] = {}
-    enabled: bool = True
-    tz: str | None = None
-    reason: str | None = None
-
-
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row becomes. The reason says why a schedule stays cron, or what somebody has to look at."""
+    """What a row becomes. The reason says what is different, why a schedule stays cron, or what has to be reviewed."""
 
     row: ImportRow
     action: Action
     trigger: Trigger | None = None
+    handler: str | None = None
     options: Mapping[str, Any] = {}
     reason: str | None = None
+
+    @property
+    def result(self) -> Result:
+        """Whether the job does exactly what the original did."""
+        if self.action == "review":
+            return "needs review"
+        return "changed" if self.row.changes else "exact"
 
     @property
     def becomes(self) -> str:
@@ -116,9 +114,10 @@ class Imports:
         """What an import would do. Nothing is changed."""
         wanted = list(rows)
         known = await self._known([row.name for row in wanted if row.reason is None])
+        handlers = await self._creation.known_handlers()
         now = await self._store.now()
         seen: dict[str, str] = {}
-        return [await self._planned(row, known, now, seen) for row in wanted]
+        return [await self._planned(row, known, handlers, now, seen) for row in wanted]
 
     async def _known(self, names: Sequence[str]) -> dict[str, Job]:
         found: dict[str, Job] = {}
@@ -126,7 +125,14 @@ class Imports:
             found |= {job.name: job for job in await self._store.jobs(names[at : at + PAGE])}
         return found
 
-    async def _planned(self, row: ImportRow, known: Mapping[str, Job], now: Micros, seen: dict[str, str]) -> Planned:
+    async def _planned(
+        self,
+        row: ImportRow,
+        known: Mapping[str, Job],
+        handlers: frozenset[str],
+        now: Micros,
+        seen: dict[str, str],
+    ) -> Planned:
         if row.reason is not None:
             return Planned(row=row, action="review", reason=row.reason)
         try:
@@ -135,19 +141,36 @@ class Imports:
             if name in seen:
                 raise InvalidValue("name", name, f"another name than that of {seen[name]}")
             seen[name] = row.source
-            found = converted(row.schedule, tz, to_datetime(now))
+            found = converted(row.schedule, tz, to_datetime(now)) if row.trigger is None else Conversion(row.trigger)
             job = known.get(name)
-            if row.handler is not None or job is None:
-                await self._creation.check_handler(_handler(row))
-            if job is not None and row.handler not in (None, job.spec.handler):
-                raise InvalidValue("handler", row.handler, f"{job.spec.handler!r}, which the job {name!r} has")
+            handler = _handler(row, job, handlers)
+            options = {"trigger": found.trigger, "tz": tz, "enabled": row.enabled, **row.options}
+            if row.params or row.args or job is None:
+                options["params"] = self._params(row, handler)
         except MainspringError as error:
-            return Planned(row=row, action="review", reason=str(error))
-        options = {"trigger": found.trigger, "tz": tz, "enabled": row.enabled}
-        if row.params or job is None:
-            options["params"] = dict(row.params)
+            return Planned(row=row, action="review", handler=row.handler, reason=str(error))
         action: Action = "create" if job is None else "unchanged" if _is_so(job, options) else "update"
-        return Planned(row=row, action=action, trigger=found.trigger, options=options, reason=found.reason)
+        if job is None:
+            options = {**await self._retries(handler), **options}
+        reason = "; ".join([*row.changes, *row.notes, *([found.reason] if found.reason else [])]) or None
+        return Planned(row=row, action=action, trigger=found.trigger, handler=handler, options=options, reason=reason)
+
+    def _params(self, row: ImportRow, handler: str) -> dict[str, Any]:
+        """The parameters by name, as the handler takes them."""
+        signature = self._creation.signature(handler)
+        names = None if signature is None else [field.name for field in signature.parameters.fields]
+        params = named_params(row.args, row.params, names)
+        if signature is None:
+            encode_payload("params", params)
+            return params
+        return signature.validate(params)
+
+    async def _retries(self, handler: str) -> dict[str, Any]:
+        """A failed run is tried again as the handler's own job says: other schedulers have no rule of their own."""
+        own = await self._creation.own_job(handler)
+        if own is None or own.spec.max_attempts == ENQUEUED_ATTEMPTS:  # nobody chose that for runs on a schedule
+            return {}
+        return {"max_attempts": own.spec.max_attempts, "retry": own.spec.retry}
 
     # --- apply ----------------------------------------------------------------------------------------------
     async def apply(self, planned: Sequence[Planned], *, by: str, source: str) -> tuple[str | None, list[Planned]]:
@@ -167,7 +190,8 @@ class Imports:
         try:
             if planned.action == "create":
                 await self._put(id, name, _Change(created=True))
-                await self._creation.create(name, _handler(planned.row), planned.options, by=by, run=False)
+                assert planned.handler is not None, "a planned job has one"
+                await self._creation.create(name, planned.handler, planned.options, by=by, run=False)
             elif planned.action == "update":
                 before = await self._job_cache.read(name)
                 await self._put(id, name, _Change(created=False, fields=before.changed_fields))
@@ -248,23 +272,35 @@ class Imports:
         await self._store.write_entries([EntryWrite(entry=Entry(kind=KIND, scope=scope, key=key), remove=True)])
 
 
-def _handler(row: ImportRow) -> str:
-    handler = row.handler or row.usual_handler
+def _handler(row: ImportRow, job: Job | None, handlers: frozenset[str]) -> str:
+    """The handler that the row names, or that of the job, or one with the name of the row's task, or the usual one."""
+    alike = next((name for name in handler_names(row.task or "") if name in handlers), None)
+    named = row.handler or alike
+    if job is not None:
+        if named not in (None, job.spec.handler):
+            raise InvalidValue("handler", named, f"{job.spec.handler!r}, which the job {job.name!r} has")
+        return job.spec.handler
+    handler = named or row.usual_handler
     if handler is None:
-        raise InvalidValue("handler", None, "the name of a handler", "Give it with --handler, or in the row")
+        raise _without_handler(row)
+    if handler not in handlers:
+        raise HandlerNotFound(handler, handlers)
     return handler
+
+
+def _without_handler(row: ImportRow) -> InvalidValue:
+    if row.task is None:
+        return InvalidValue("handler", None, "the name of a handler", "Give it with --handler, or in the row")
+    names = ", ".join(name for name in handler_names(row.task) if is_identifier(name))
+    remedy = f"Give --map '{row.task}=HANDLER', or --handler for all, and --app if no worker runs"
+    return InvalidValue("task", row.task, f"a task that a handler is named after ({names})", remedy)
 
 
 def _is_so(job: Job, options: Mapping[str, Any]) -> bool:
     """Whether the job is already as the options want it."""
     spec = job.spec
-    present = {
-        "trigger": None if spec.trigger is None else decode_trigger(spec.trigger),
-        "tz": spec.tz,
-        "enabled": spec.enabled,
-        "params": spec.params,
-    }
-    return all(present[name] == value for name, value in options.items())
+    trigger = None if spec.trigger is None else decode_trigger(spec.trigger)
+    return all((trigger if name == "trigger" else getattr(spec, name)) == value for name, value in options.items())
 
 
 def _fingerprint(job: Job) -> str:

@@ -80,7 +80,7 @@ class Creation:
         await self.check_handler(own_name("handler", handler))
         name = generated_name(handler, self._chance) if name is None else own_name("name", name)
         signature = self.signature(handler)
-        own = await self._own_job(handler)
+        own = await self.own_job(handler)
         given = self._with_defaults(own, options)
         spec = job_spec(handler, signature, given, self._timezone, isolation=self._defaults.isolation)
         refuse_without_parents(options, spec.after)
@@ -120,14 +120,14 @@ class Creation:
             job, trigger="api", triggered_by=by, now=now, chance=self._chance, id=id, params=params
         )
 
-    async def _own_job(self, handler: str) -> Job | None:
+    async def own_job(self, handler: str) -> Job | None:
         """The job that is declared with the handler, under its name."""
         own = next(iter(await self._store.jobs([handler])), None)
         return None if own is None or own.spec.handler != handler else own
 
     async def secrets_of(self, handler: str) -> tuple[str, ...]:
         """The secret paths in the parameters of a handler: of its own job, and of its code if that is here."""
-        own, signature = await self._own_job(handler), self.signature(handler)
+        own, signature = await self.own_job(handler), self.signature(handler)
         return union(() if own is None else own.spec.secret, () if signature is None else signature.secret)
 
     def signature(self, handler: str) -> Signature | None:
@@ -138,6 +138,11 @@ class Creation:
         """Refuse a handler that neither this process nor a running one has: its jobs would never run."""
         if handler in self._registry.names:
             return
-        known = {name for worker in await self._queries.workers() for name in worker.handlers}
+        known = await self.known_handlers()
         if handler not in known:
-            raise HandlerNotFound(handler, known | self._registry.names)
+            raise HandlerNotFound(handler, known)
+
+    async def known_handlers(self) -> frozenset[str]:
+        """The handlers of this process and of all running ones."""
+        running = (name for worker in await self._queries.workers() for name in worker.handlers)
+        return self._registry.names | frozenset(running)

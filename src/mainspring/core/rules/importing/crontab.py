@@ -13,8 +13,8 @@ from collections.abc import Collection
 
 import msgspec
 
-from ...model.errors import InvalidValue
-from ...model.time.zones import zone
+from ....model.errors import InvalidValue
+from ....model.time.zones import zone
 
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _UNESCAPED_PERCENT = re.compile(r"(?<!\\)%")

@@ -5,15 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-from ..core.commands.imports import ImportRow
-from ..model.errors import InvalidValue, StoreError
-from ..model.values.database_url import parse_url, without_password
+from ...core.rules.importing.rows import ImportRow
+from ...model.errors import InvalidValue
 
 COLUMNS = {
     "name": ("name", "job_name"),
@@ -45,37 +41,6 @@ def rows_of_json(text: str) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise InvalidValue("rows", text[:60], "JSON: a list of objects, or one per line")
     return found
-
-
-def rows_of_query(url: str, query: str) -> list[dict[str, Any]]:
-    """The rows of a query, which can only read."""
-    parsed = parse_url(url, "--from")
-    if parsed.scheme == "sqlite":
-        return _from_sqlite(parsed.path, query)
-    if parsed.scheme == "postgresql":
-        return _from_postgres(url, query)
-    raise InvalidValue("--from", without_password(url), "a sqlite or postgresql address", "Export the rows as JSON")
-
-
-def _from_sqlite(path: str, query: str) -> list[dict[str, Any]]:
-    try:
-        with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.row_factory = sqlite3.Row
-            return [dict(row) for row in connection.execute(query)]
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: {error}") from error
-
-
-def _from_postgres(url: str, query: str) -> list[dict[str, Any]]:
-    import psycopg
-    from psycopg.rows import dict_row
-
-    try:
-        with psycopg.connect(url, row_factory=dict_row) as connection:
-            connection.read_only = True
-            return connection.execute(query.encode()).fetchall()
-    except psycopg.Error as error:
-        raise StoreError(f"{without_password(url)}: {' '.join(str(error).split())}") from error
 
 
 def import_rows(rows: Iterable[Mapping[str, Any]], handler: str | None, tz: str | None) -> list[ImportRow]:

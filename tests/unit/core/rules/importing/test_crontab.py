@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.core.rules.crontab import read_crontab
+from mainspring.core.rules.importing.crontab import read_crontab
 
 pytestmark = pytest.mark.req("MIG-1")
 

@@ -7,13 +7,13 @@ of an hour and the first of the next are 4 minutes apart. What no interval can s
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import msgspec
 
-from ...model.triggers import Trigger
-from ...model.triggers.interval import Every, in_words
-from ...model.triggers.wall_clock import Cron, cron
+from ....model.time.zones import known_zone
+from ....model.triggers import Trigger
+from ....model.triggers.interval import Every, in_words
+from ....model.triggers.wall_clock import Cron, cron
 
 DAY = timedelta(days=1)
 FAR = timedelta(days=2 * 366)
@@ -55,9 +55,9 @@ def converted(expression: str, tz: str, now: datetime) -> Conversion:
     local = cron(expression, tz=tz)
     tick = _next(local, now)
     interval = Every(int(step.total_seconds()), _EPOCH + (tick - _EPOCH) % step)
-    for change in _clock_changes(tz, now):
+    for change in clock_changes(tz, now):
         if not _fire_together(local, interval, change - AROUND_A_CHANGE, change + AROUND_A_CHANGE):
-            when = change.astimezone(ZoneInfo(tz)).date()
+            when = change.astimezone(known_zone(tz)).date()
             return Conversion(given, f"the clocks of {tz} change, next on {when}: an interval would run an hour off")
     return Conversion(interval)
 
@@ -82,9 +82,9 @@ def _next(trigger: Trigger, after: datetime) -> datetime:
     return found
 
 
-def _clock_changes(tz: str, now: datetime) -> list[datetime]:
+def clock_changes(tz: str, now: datetime) -> list[datetime]:
     """The instants at which this zone changes its offset in the years ahead, to the minute."""
-    zone = ZoneInfo(tz)
+    zone = known_zone(tz)
     found = []
     day = now.astimezone(UTC)
     while day < now + FAR:

@@ -1,0 +1,105 @@
+"""The report of an import: one table, one JSON form, for every scheduler that jobs come from."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ...core.commands.imports import Planned, UndoneJob
+from .output import console, note
+from .table import Column, print_table
+
+RESULTS = ("exact", "changed", "needs review")
+ACTIONS = ("create", "update", "unchanged", "review")
+
+
+def report_json(id: str | None, planned: Sequence[Planned], notes: Sequence[str], dry_run: bool) -> dict[str, Any]:
+    return {
+        "import": id,
+        "dry_run": dry_run,
+        "counts": {action: sum(each.action == action for each in planned) for action in ACTIONS},
+        "results": _results(planned),
+        "notes": list(notes),
+        "rows": [_row_json(each) for each in planned],
+    }
+
+
+def _row_json(planned: Planned) -> dict[str, Any]:
+    row = planned.row
+    return {
+        "source": row.source,
+        "job": row.name,
+        "schedule_time": row.schedule,
+        "becomes": planned.becomes,
+        "interval_minutes": planned.interval_minutes,
+        "timezone": row.tz,
+        "enabled": row.enabled,
+        "task": row.task,
+        "handler": planned.handler or row.handler,
+        "parameters": planned.options.get("params", dict(row.params)),
+        "result": planned.result,
+        "action": planned.action,
+        "reason": planned.reason,
+    }
+
+
+def _results(planned: Sequence[Planned]) -> dict[str, int]:
+    return {result: sum(each.result == result for each in planned) for result in RESULTS}
+
+
+_COLUMNS = [
+    Column("JOB", lambda each: each.row.name),
+    Column("SCHEDULE", lambda each: each.row.schedule, "cut"),
+    Column("BECOMES", lambda each: each.becomes, "cut"),
+    Column("RESULT", lambda each: each.result),
+    Column("ACTION", lambda each: each.action),
+    Column("SOURCE", lambda each: each.row.source, "drop"),
+]
+_UNDONE = [
+    Column("JOB", lambda each: each.job),
+    Column("OUTCOME", lambda each: each.outcome),
+    Column("REASON", lambda each: each.reason or "-", "cut"),
+]
+
+
+def print_report(id: str | None, planned: Sequence[Planned], notes: Sequence[str], dry_run: bool) -> None:
+    """The table, the reasons in full below it, and the counts."""
+    if planned:
+        print_table(_COLUMNS, planned)
+        _print_reasons(planned)
+    for each in notes if planned else ():
+        note(f"note: {each}")
+    counts = ", ".join(f"{count} {result}" for result, count in _results(planned).items() if count) or "no rows"
+    done = ", ".join(f"{n} {action}" for action in ACTIONS[:3] if (n := sum(p.action == action for p in planned)))
+    if dry_run:
+        note(f"dry run, nothing was changed: {counts}{f' ({done})' if done else ''}")
+    elif id is None:
+        note(f"nothing to change: {counts}")
+    else:
+        note(f"import {id}: {counts} ({done}); take it back with --undo --import {id}")
+
+
+def _print_reasons(planned: Sequence[Planned]) -> None:
+    """What is different and what has to be reviewed, each job once, wrapped to the terminal."""
+    width = max(40, min(console().width, 120))
+    for result in ("changed", "needs review"):
+        listed = [each for each in planned if each.result == result]
+        if listed:
+            click.echo(f"\n{result.capitalize()}:")
+        for each in listed:
+            text = f"{each.row.name}: {each.reason}"
+            click.echo(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    "))
+
+
+def undone_json(id: str, undone: Sequence[UndoneJob], dry_run: bool) -> dict[str, Any]:
+    jobs = [{"job": each.job, "outcome": each.outcome, "reason": each.reason} for each in undone]
+    return {"import": id, "dry_run": dry_run, "jobs": jobs}
+
+
+def print_undone(id: str, undone: Sequence[UndoneJob], dry_run: bool) -> None:
+    if undone:
+        print_table(_UNDONE, undone)
+    note(f"import {id}: " + ("dry run, nothing was changed" if dry_run else "taken back"))

@@ -1,0 +1,1 @@
+"""What jobs of other schedulers become: pure rules, none of which imports another scheduler."""
