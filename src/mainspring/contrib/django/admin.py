@@ -36,12 +36,18 @@ class ReadOnlyPages(admin.ModelAdmin):  # type: ignore[misc]  # Django ships no 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Without a query: there is no table, and what Django does with the object is refused."""
+        return self.model(pk=object_id)
+
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         return self._page(request, "list", lambda: self.listed(request))
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
+        if request.method not in ("GET", "HEAD"):
+            raise PermissionDenied
         return self._page(request, "one", lambda: self.shown(unquote(object_id)))
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:

@@ -7,11 +7,12 @@ the zone from TIME_ZONE, the name of the application from the settings module.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from django.conf import settings
+from django.conf import ENVIRONMENT_VARIABLE, settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
@@ -70,8 +71,7 @@ def _checked(given: Any) -> dict[str, Any]:
 
 def _project_name() -> str:
     """`shop` of the settings module `shop.settings`: applications on one database are told apart by it."""
-    module = getattr(settings, "SETTINGS_MODULE", None) or "django"
-    return str(module).partition(".")[0]
+    return os.environ.get(ENVIRONMENT_VARIABLE, "django").partition(".")[0]
 
 
 def _dashboard(url: Any) -> str | None:

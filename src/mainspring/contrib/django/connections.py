@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
-from django.db import close_old_connections, connections
+from django.db import connections
 
 from ...app.mainspring import Mainspring
 from ...core.declaring.context import JobContext
 
-SWEEP_EVERY = 10.0
+SWEEP_EVERY = 5.0
 """Seconds between two looks at the connections of idle threads."""
 CLOSE_PATIENCE = 2.0
 """Seconds that closing all of them may take when the process stops."""
@@ -93,11 +93,11 @@ def keep_connections_fresh(app: Mainspring) -> None:
     def around_functions(ctx: JobContext) -> Iterator[None]:
         mine = held.of_this_thread()
         with mine.busy:
-            close_old_connections()
+            _close_old()
             try:
                 yield
             finally:
-                close_old_connections()
+                _close_old()
                 mine.keep(connections.all(initialized_only=True))
 
     @app.around
@@ -108,7 +108,7 @@ def keep_connections_fresh(app: Mainspring) -> None:
             try:
                 yield
             finally:
-                await sync_to_async(_close_outside_transactions)()
+                await sync_to_async(_close_all)()
 
     @app.setup
     def sweeping() -> Iterator[None]:
@@ -127,8 +127,16 @@ def _sweep(held: HandlerConnections, stopping: threading.Event) -> None:
     held.close()
 
 
-def _close_outside_transactions() -> None:
-    """A test runs handlers inside its own transaction, which goes on."""
-    for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.close()
+def _close_old() -> None:
+    for connection in _outside_transactions():
+        connection.close_if_unusable_or_obsolete()
+
+
+def _close_all() -> None:
+    for connection in _outside_transactions():
+        connection.close()
+
+
+def _outside_transactions() -> list[Any]:
+    """The connections of this thread, without those of a test that runs handlers inside its own transaction."""
+    return [each for each in connections.all(initialized_only=True) if not each.in_atomic_block]

@@ -26,6 +26,7 @@ from ...core.engine.thread_pool import Threads
 from ...model.execution import ExecutionRow
 from ...testing import harness as plain_harness
 from ...testing.kit import BlockingKit, Kit, KitBase
+from ...testing.one_by_one import Ran
 from ...testing.recording import RecordingStore, immediately
 from ...testing.stepping import Stepper
 from . import app as django_app
@@ -69,6 +70,10 @@ class _InTheTest(KitBase):
     async def _stepping(self, work: Callable[[Stepper], Coroutine[Any, Any, None]]) -> None:
         self._store_deferred()
         await super()._stepping(work)
+
+    def _on_run(self, ran: Ran) -> None:
+        self._store_deferred()
+        super()._on_run(ran)
 
     def _store_deferred(self) -> None:
         """Store what waits for the commit of a transaction, because that of a `TestCase` never comes."""

@@ -35,7 +35,8 @@ LINKS = 20
 
 _PACKAGE = Path(__file__).parents[2]
 _ENGINE = (
-    *(f"{_PACKAGE.joinpath(*folder)}{os.sep}" for folder in (("core", "engine"), ("core", "tenants"), ("processes",))),
+    *(f"{_PACKAGE / folder}{os.sep}" for folder in ("core/engine", "core/tenants", "processes", "contrib")),
+    str(_PACKAGE / "core/declaring/around.py"),
     f"{Path(asyncio.__file__).parent}{os.sep}",
 )
 """What lies between the worker and a handler: where its own files and those of the event loop are."""

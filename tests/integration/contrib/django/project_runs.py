@@ -1,0 +1,53 @@
+"""The project under test, in processes of its own: Django's settings belong to a whole process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PROJECT = Path(__file__).parent / "project"
+PATIENCE = 120
+
+
+class Project:
+    """One project on one database. `environment` says which."""
+
+    def __init__(self, folder: Path = PROJECT, settings: str = "settings", **environment: str) -> None:
+        self._folder = folder
+        own = {"DJANGO_SETTINGS_MODULE": settings, "PYTHONWARNINGS": "default"}
+        self._environment = {**os.environ, **own, **environment}
+
+    def run(self, script: str, *arguments: str) -> str:
+        """What it prints on both streams. It must succeed."""
+        ended = subprocess.run(
+            self._command(script, arguments),
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert ended.returncode == 0, ended.stdout
+        return ended.stdout
+
+    @contextmanager
+    def running(self, *arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """A command of manage.py that runs until it is told to stop, which it must do in good order."""
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                self._command("manage.py", arguments), env=self._environment, stdout=output, stderr=subprocess.STDOUT
+            )
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(PATIENCE)
+        assert code in (0, -signal.SIGTERM), log.read_text()
+
+    def _command(self, script: str, arguments: tuple[str, ...]) -> list[str]:
+        return [sys.executable, str(self._folder / script), *arguments]
