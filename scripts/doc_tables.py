@@ -1,7 +1,8 @@
 """Writes the tables in the documentation that follow from the code: `python scripts/doc_tables.py`.
 
 Settings go to docs/configuration.md, job options to docs/guide.md, filters to docs/filters.md, events to
-docs/webhooks.md, tools for assistants to docs/mcp.md. A test compares them with the code.
+docs/webhooks.md, tools for assistants to docs/mcp.md, checks of the doctor to docs/doctor.md. A test compares them with
+the code.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from mainspring import Mainspring
 from mainspring.assistants.operations import read_operations
 from mainspring.config.settings import PREFIX, SETTINGS, Settings
 from mainspring.core.declaring.options import OPTIONS
+from mainspring.core.doctor.checks import CHECKS
+from mainspring.core.doctor.examination import AREAS
 from mainspring.core.filters import executions, jobs
 from mainspring.core.filters.fields import Table
 from mainspring.core.webhooks.events import EVENTS
@@ -49,6 +52,12 @@ def tools_table() -> Iterator[str]:
         yield f"| `{tool.name}` | {tool.role} | {tool.description} |\n"
 
 
+def checks_table() -> Iterator[str]:
+    yield "| check | area | severity | looks at | remedy |\n|---|---|---|---|---|\n"
+    for check in sorted(CHECKS, key=lambda check: list(AREAS).index(check.area)):
+        yield f"| `{check.id}` | {check.area} | {check.severity} | {check.looks_at} | {check.remedy} |\n"
+
+
 def filters_table(table: Table) -> Iterator[str]:
     yield "| filter | value | meaning |\n|---|---|---|\n"
     for field in table.values():
@@ -82,6 +91,7 @@ TABLES: dict[str, tuple[Path, Callable[[], Iterator[str]]]] = {
     "options": (DOCS / "guide.md", options_table),
     "execution filters": (DOCS / "filters.md", lambda: filters_table(executions.FIELDS)),
     "job filters": (DOCS / "filters.md", lambda: filters_table(jobs.FIELDS)),
+    "checks": (DOCS / "doctor.md", checks_table),
     "events": (DOCS / "webhooks.md", events_table),
     "tools": (DOCS / "mcp.md", tools_table),
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import click
 import pytest
 
+from mainspring.cli.root import root
 from mainspring.core.doctor.checks import CHECKS
 from tests.integration.admin.doctor import induced_databases, induced_jobs, induced_settings
 from tests.integration.admin.doctor.clinic import INDUCED, Clinic, checks_of
@@ -42,3 +45,19 @@ def test_the_table_has_a_remedy_and_an_induction_for_each_of_its_checks() -> Non
     assert len(ids) == len(set(ids)) >= 30
     assert set(INDUCED) == set(ids)
     assert all(check.remedy and check.looks_at and check.needs for check in CHECKS)
+
+
+def test_remedies_name_commands_and_options_that_exist() -> None:
+    named = [
+        found
+        for check in CHECKS
+        for found in re.findall(r"(?:^|`|: )mainspring ([a-z]+)(?: ([a-z]+))?(.*)", check.remedy)
+    ]
+    assert len(named) > 10
+    for name, action, rest in named:
+        command = root.get_command(click.Context(root), name)
+        if isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), action)
+        assert command is not None, (name, action)
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", rest)) <= options, (name, action, rest)
