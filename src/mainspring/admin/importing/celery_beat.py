@@ -14,6 +14,7 @@ from ...core.rules.importing.policies import celery_policy
 from ...core.rules.importing.rows import ImportRow, NeedsReview, Schedule, completed, job_name
 from ...model.errors import ConfigurationError, InvalidValue
 from ...model.time.zones import zone, zone_name
+from ...model.triggers.interval import in_words
 from .celery_schedules import SOLAR, crontab_schedule, interval_schedule, refuse_own_task
 from .libraries import library
 
@@ -106,6 +107,7 @@ def _fields(given: Any) -> CronFields:
 
 
 def _text(given: Any) -> str:
-    if isinstance(given, int | float):
-        return f"{given:g} s"
-    return _fields(given).text if hasattr(given, "day_of_week") else str(given)
+    if hasattr(given, "day_of_week"):
+        return _fields(given).text
+    seconds = given.total_seconds() if isinstance(given, timedelta) else getattr(given, "seconds", given)
+    return f"every {in_words(seconds)}" if isinstance(seconds, int | float) else getattr(given, "event", str(given))

@@ -52,10 +52,10 @@ def _results(planned: Sequence[Planned]) -> dict[str, int]:
 
 _COLUMNS = [
     Column("JOB", lambda each: each.row.name),
-    Column("SCHEDULE", lambda each: each.row.schedule, "cut"),
-    Column("BECOMES", lambda each: each.becomes, "cut"),
+    Column("SCHEDULE", lambda each: each.row.schedule, "cut", readable=18),
+    Column("BECOMES", lambda each: each.becomes, "cut", readable=18),
     Column("RESULT", lambda each: each.result),
-    Column("ACTION", lambda each: each.action),
+    Column("ACTION", lambda each: "-" if each.action == "review" else each.action),
     Column("SOURCE", lambda each: each.row.source, "drop"),
 ]
 _UNDONE = [
@@ -73,13 +73,18 @@ def print_report(id: str | None, planned: Sequence[Planned], notes: Sequence[str
     for each in notes if planned else ():
         note(f"note: {each}")
     counts = ", ".join(f"{count} {result}" for result, count in _results(planned).items() if count) or "no rows"
-    done = ", ".join(f"{n} {action}" for action in ACTIONS[:3] if (n := sum(p.action == action for p in planned)))
     if dry_run:
-        note(f"dry run, nothing was changed: {counts}{f' ({done})' if done else ''}")
+        note(f"dry run, nothing was changed: {counts}; {_done(planned, 'to create', 'to update')}")
     elif id is None:
         note(f"nothing to change: {counts}")
     else:
-        note(f"import {id}: {counts} ({done}); take it back with --undo --import {id}")
+        note(f"import {id}: {counts}; {_done(planned, 'created', 'updated')}; take it back with --undo --import {id}")
+
+
+def _done(planned: Sequence[Planned], created: str, updated: str) -> str:
+    words = {"create": created, "update": updated, "unchanged": "already so"}
+    counts = {word: sum(each.action == action for each in planned) for action, word in words.items()}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "nothing to create"
 
 
 def _print_reasons(planned: Sequence[Planned]) -> None:

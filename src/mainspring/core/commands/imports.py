@@ -30,7 +30,7 @@ from ..auditing import audit_record
 from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..rules.importing.cron_intervals import Conversion, converted
-from ..rules.importing.rows import ImportRow, handler_names, named_params
+from ..rules.importing.rows import ImportRow, NeedsReview, handler_names, named_params
 from .job_creation import Creation
 from .steering import Steering
 
@@ -288,12 +288,14 @@ def _handler(row: ImportRow, job: Job | None, handlers: frozenset[str]) -> str:
     return handler
 
 
-def _without_handler(row: ImportRow) -> InvalidValue:
+def _without_handler(row: ImportRow) -> MainspringError:
     if row.task is None:
         return InvalidValue("handler", None, "the name of a handler", "Give it with --handler, or in the row")
-    names = ", ".join(name for name in handler_names(row.task) if is_identifier(name))
-    remedy = f"Give --map '{row.task}=HANDLER', or --handler for all, and --app if no worker runs"
-    return InvalidValue("task", row.task, f"a task that a handler is named after ({names})", remedy)
+    names = " or ".join(repr(name) for name in handler_names(row.task) if is_identifier(name))
+    return NeedsReview(
+        f"no handler is called {names}: give --map '{row.task}=HANDLER', or --handler for all; "
+        "handlers are known with --app, or while a worker runs"
+    )
 
 
 def _is_so(job: Job, options: Mapping[str, Any]) -> bool:

@@ -124,10 +124,12 @@ def named_params(args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence
     if not args:
         return dict(kwargs)
     if names is None:
-        remedy = "Give --app MODULE:APP: the handler's signature says what they are called"
-        raise InvalidValue("args", list(args), "arguments by name", remedy)
+        raise NeedsReview(
+            f"it passes {len(args)} by position: give --app MODULE:APP, whose handler says what they are called"
+        )
     if len(args) > len(names):
-        raise InvalidValue("args", list(args), f"at most {len(names)}: {', '.join(names) or 'no parameters'}")
+        takes = ", ".join(names) or "no parameters"
+        raise NeedsReview(f"it passes {len(args)} by position, its handler takes {takes}: change one of them")
     found = dict(zip(names, args, strict=False))
     if twice := sorted(found.keys() & kwargs.keys()):
         raise InvalidValue("kwargs", twice[0], "parameters that args does not give already")
