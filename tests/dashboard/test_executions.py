@@ -128,6 +128,15 @@ async def test_pages_of_the_list_and_a_search_that_was_cut(nodes: Nodes, monkeyp
         assert any("cursor=" in each for each in links_of(cut))
 
 
+async def test_the_end_of_an_id_leads_to_the_page_of_its_execution(nodes: Nodes) -> None:
+    app = shop(nodes)
+    async with app, pages_of(app) as pages:
+        mailed = await app.enqueue("mail")
+        assert mailed is not None
+        assert mailed.id in await pages.get(f"executions/{mailed.id[-12:]}", 303)
+        await pages.get("executions/0123456789ab", 404)
+
+
 @pytest.mark.req("DSH-1", "DSH-2")
 async def test_a_failed_execution_shows_its_life_error_log_and_values_as_text(nodes: Nodes) -> None:
     app = shop(nodes)

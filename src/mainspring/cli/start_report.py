@@ -15,13 +15,14 @@ from ..core.views.job import JobView
 from ..model.errors import MainspringError
 from ..model.events import Running
 from ..model.job import JobState
+from ..observe.logs import run_lines
 from ..observe.logs.formats import INDENT, EventText
-from .screens.output import moment, now
+from .screens.output import moment, now, without_distance
 
 WIDTH = 100
 """Columns of a terminal that the lines fit."""
 MOST_JOBS = 10
-MOST_NAME = 30
+MOST_NAME = 26
 STOPPED = (JobState.PAUSED, JobState.CANCELLED)
 
 logger = logging.getLogger("mainspring")
@@ -87,6 +88,7 @@ class OrphanWatch(_AfterStart):
 class NextRuns(_AfterStart):
     """Lists the jobs that run next, as the store has them: operators may have paused or moved what code declares."""
 
+    indent = INDENT
     before_first = ""
 
     async def _report(self) -> None:
@@ -96,12 +98,18 @@ class NextRuns(_AfterStart):
         more = found.total - len(found) if isinstance(found.total, int) else 0
         if more:
             fields["more"] = more
-        log_event(logging.INFO, "next_runs", fields, self.before_first + next_run_lines(found, more, now()))
+        log_event(
+            logging.INFO,
+            "next_runs",
+            fields,
+            self.before_first + next_run_lines(found, more, now(), WIDTH - self.indent),
+        )
 
 
 class DevStart(NextRuns):
     """What `mainspring dev` reports: where the dashboard is; after a reload only that the new code runs."""
 
+    indent = run_lines.INDENT
     before_first = "\n"
 
     def __init__(self, app: Mainspring, target: str, dashboard: str, again: bool) -> None:
@@ -127,19 +135,23 @@ def _as_fields(job: JobView) -> dict[str, str | None]:
     }
 
 
-def next_run_lines(jobs: Sequence[JobView], more: int, at: datetime) -> str:
+def next_run_lines(jobs: Sequence[JobView], more: int, at: datetime, width: int) -> str:
     """One line for each: its name, its next run, its schedule in words."""
     rows = [(_cut(job.name, MOST_NAME), _next_run(job, at), job.description_of_schedule) for job in jobs]
     name_width, time_width = (max(len(row[place]) for row in rows) for place in (0, 1))
-    left = WIDTH - INDENT - name_width - time_width - 4
+    left = width - name_width - time_width - 4
     lines = [f"{name:<{name_width}}  {when:<{time_width}}  {_cut(words, left)}".rstrip() for name, when, words in rows]
     return "\n".join([*lines, *([f"and {more} more: see mainspring jobs list"] if more else [])])
 
 
 def _next_run(job: JobView, at: datetime) -> str:
     if job.next_run_at is not None:
-        return "now" if job.next_run_at <= at else moment(job.next_run_at, at)
+        return "now" if job.next_run_at <= at else _without_distance_on_other_days(moment(job.next_run_at, at))
     return job.state.value if job.state in STOPPED else "-"
+
+
+def _without_distance_on_other_days(text: str) -> str:
+    return without_distance(text) if text.count("-") else text
 
 
 def _cut(text: str, width: int) -> str:

@@ -46,19 +46,19 @@ class RunLineFormatter(ConsoleFormatter):
         return self.bold(name.replace("_", " ")) + ":"
 
     def _run_line(self, record: Any) -> str:
-        """The job, how it ended, where to look at it; an error without a traceback on the next line."""
+        """The job, how it ended, where to look at it; an error or reason without a traceback below."""
         fields: dict[str, Any] = record.__dict__
         tenant = f" for {fields['tenant']}" if fields.get("tenant") else ""
         line = f"{self.bold(record.job)}{tenant} {self._ending(fields)}"
         line += f"  {self._dashboard}/executions/{record.execution_id[-ENDING:]}"
-        error = None if record.exc_text else fields.get("error")
-        return line if error is None else f"{line}\n{' ' * INDENT}{first_line(str(error))}"
+        why = None if record.exc_text else fields.get("error") or self._why(fields)
+        return line if why is None else f"{line}\n{' ' * INDENT}{first_line(str(why))}"
 
     def _ending(self, fields: dict[str, Any]) -> str:
-        took, reason = _took(fields.get("duration_ms")), fields.get("reason")
+        took = _took(fields.get("duration_ms"))
         match fields["event"]:
             case "job_retry":
-                return f"{self._state('failed')}{took}, again in {fields.get('retry_in') or 0:.3g}s"
+                return f"{self._state('failed')}, again in {fields.get('retry_in') or 0:.3g}s"
             case "job_failed":
                 return f"{self._state('failed')}{took}"
             case "job_snoozed":
@@ -66,9 +66,13 @@ class RunLineFormatter(ConsoleFormatter):
             case "job_handed_back":
                 return "handed back"
             case "job_skipped":
-                return f"skipped ({reason})"
+                return f"skipped ({fields.get('reason')})"
             case _:
-                return f"{self._state(fields['state'])}{took}{f' ({reason})' if reason else ''}"
+                return f"{self._state(fields['state'])}{took}"
+
+    def _why(self, fields: dict[str, Any]) -> str | None:
+        """The reason of an ending that has no error, such as a cancel."""
+        return fields.get("reason") if fields["event"] == "job_end" else None
 
     def _state(self, name: str) -> str:
         return self.coloured(name, _STATE_COLOURS.get(name, "0"))
