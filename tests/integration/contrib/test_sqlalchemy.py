@@ -153,3 +153,23 @@ async def test_an_async_session(memory_nodes: Nodes) -> None:
     finally:
         await engine.dispose()
         await app.close()
+
+
+@pytest.mark.req("ENQ-2", "DEV-3")
+def test_a_session_on_the_sqlite_file_of_the_store(sqlite_nodes: Nodes) -> None:
+    """With `connection=session` the execution is part of the session's transaction."""
+    own = sqlite_nodes.app()
+    send = own.job("send")(receipt.__wrapped__)
+    own.sync.open()
+    engine = create_engine(sqlite_nodes.url)
+    with Session(engine) as session:
+        send.options(connection=session).sync.enqueue(1)
+        assert own.sync.executions() == []
+        session.commit()
+        send.options(connection=session).sync.enqueue(2)
+        session.rollback()
+        send.options(connection=session.connection()).sync.enqueue(3)
+        session.commit()
+    assert sorted(each.params["order"] for each in own.sync.executions()) == [1, 3]
+    engine.dispose()
+    own.sync.close()

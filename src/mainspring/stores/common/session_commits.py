@@ -8,7 +8,7 @@ session is closed for good and usable again, whatever a call raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import event
@@ -29,42 +29,51 @@ def plain_session(session: AnySession) -> Session:
     return found
 
 
-def after_commit(session: Session, call: Callable[[], None]) -> None:
-    """Call it once this session has committed; in the order of registration, in the thread that commits."""
+def after_commit(session: Session, call: Callable[[], None], dropped: Callable[[], None] = lambda: None) -> None:
+    """Call it once this session has committed; in the order of registration, in the thread that commits. `dropped` is
+    called instead when it rolls back."""
     calls = _calls.get(session)
     if calls is None:
         calls = _calls[session] = _Calls(session)
-    calls.add(session, call)
+    calls.add(session, call, dropped)
+
+
+class _Waiting(NamedTuple):
+    within: SessionTransaction
+    call: Callable[[], None]
+    dropped: Callable[[], None]
 
 
 class _Calls:
     """Those of one session."""
 
     def __init__(self, session: Session) -> None:
-        self._waiting: list[tuple[SessionTransaction, Callable[[], None]]] = []
+        self._waiting: list[_Waiting] = []
         self._committed = False
         event.listen(session, "after_commit", self._on_commit)
         event.listen(session, "after_soft_rollback", self._on_rollback)
         event.listen(session, "after_transaction_end", self._on_end)
 
-    def add(self, session: Session, call: Callable[[], None]) -> None:
+    def add(self, session: Session, call: Callable[[], None], dropped: Callable[[], None]) -> None:
         within = session.get_nested_transaction() or session.get_transaction() or session.begin()
-        self._waiting.append((within, call))
+        self._waiting.append(_Waiting(within, call, dropped))
 
     def _on_commit(self, session: Session) -> None:
         """Savepoints commit, too. What was registered in one waits for the transaction around it."""
         self._committed = not session.in_nested_transaction()
 
     def _on_rollback(self, _: Session, ended: SessionTransaction) -> None:
-        self._waiting = [(within, call) for within, call in self._waiting if ended not in _around(within)]
+        undone = [each for each in self._waiting if ended in _around(each.within)]
+        self._waiting = [each for each in self._waiting if each not in undone]
+        for each in undone:
+            each.dropped()
 
     def _on_end(self, _: Session, ended: SessionTransaction) -> None:
         if ended.parent is not None:
             return
         committed, waiting = self._committed, self._waiting
         self._committed, self._waiting = False, []
-        if committed:
-            _make([call for _, call in waiting])
+        _make([each.call if committed else each.dropped for each in waiting])
 
 
 def _make(calls: list[Callable[[], None]]) -> None:

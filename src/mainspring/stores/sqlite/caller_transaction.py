@@ -17,11 +17,14 @@ from .statements import sql
 from .threads.connect import explained
 from .transaction import Transaction
 
+_ALLOWED = "an open sqlite3.Connection, or a blocking session or connection of SQLAlchemy"
+
 
 def add_in(path: str, clock: Clock, connection: Any, executions: Sequence[ExecutionRow]) -> list[Added]:
     """As `add`, through the caller's connection. Nothing is committed; on an error, nothing is inserted."""
+    connection = _of_sqlalchemy(connection)
     if not isinstance(connection, sqlite3.Connection):
-        raise InvalidValue("connection", connection, "an open sqlite3.Connection")
+        raise InvalidValue("connection", connection, _ALLOWED)
     try:
         with _text_as_str(connection):
             _check(path, connection)
@@ -29,6 +32,18 @@ def add_in(path: str, clock: Clock, connection: Any, executions: Sequence[Execut
             return _add(connection, clock, executions)
     except sqlite3.Error as error:
         raise explained(error, path) from error
+
+
+def _of_sqlalchemy(connection: Any) -> Any:
+    """The connection of the driver inside a blocking session or connection of SQLAlchemy; anything else as it is. It is
+    known by the name of its package, so that nothing is imported that the application does not use."""
+    kinds = type(connection).__mro__
+    theirs = any(kind.__module__.partition(".")[0] == "sqlalchemy" for kind in kinds)
+    if not theirs or any(kind.__name__.lower().startswith("async") for kind in kinds):
+        return connection
+    within = connection.connection  # a method of sessions
+    pooled = within().connection if callable(within) else within
+    return getattr(pooled, "driver_connection", connection)
 
 
 def _add(connection: sqlite3.Connection, clock: Clock, executions: Sequence[ExecutionRow]) -> list[Added]:
