@@ -12,7 +12,6 @@ import importlib.util
 import inspect
 import os
 import sys
-import traceback
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from importlib.machinery import PathFinder
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..core.declaring.places import failure, located, place_of
 from ..model.errors import ConfigurationError, InvalidValue, MainspringError, nearest
 
 if TYPE_CHECKING:
@@ -228,8 +228,8 @@ def _named_errors(field: str, target: str, name: str) -> Iterator[None]:
             remedy = f"There is no module {error.name!r} in {os.getcwd()!r} or on the Python path"
             raise _refused(field, target, "a module that can be imported", remedy) from error
         raise _broken(field, target, name, error) from error
-    except MainspringError:
-        raise  # a bad registration says it all itself
+    except MainspringError as error:
+        raise located(error, where=place_of(error)) from error
     except (Exception, SystemExit) as error:
         raise _broken(field, target, name, error) from error
 
@@ -247,12 +247,7 @@ def _attribute(field: str, target: str, owner: Any, name: str) -> Any:
 
 
 def _broken(field: str, target: str, name: str, error: BaseException) -> InvalidValue:
-    if isinstance(error, SyntaxError) and error.filename:
-        what, where = f"{type(error).__name__}: {error.msg}", f"{error.filename}:{error.lineno}"
-    else:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        what, where = f"{type(error).__name__}: {error}".removesuffix(": "), f"{frame.filename}:{frame.lineno}"
-    return _refused(field, target, "a module that can be imported", f"{name!r} raised {what} at {where}")
+    return _refused(field, target, "a module that can be imported", f"{name!r} raised {failure(error)}")
 
 
 def _refused(field: str, target: str, allowed: str, remedy: str) -> InvalidValue:

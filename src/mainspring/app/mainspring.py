@@ -14,6 +14,7 @@ from ..config.settings import SettingsOptions
 from ..core.declaring.context import JobContext
 from ..core.declaring.handler_types import AnyHandler, NamedHandler, TenantContext
 from ..core.declaring.options import JobOptions
+from ..core.declaring.places import declaring
 from ..core.declaring.registrar import Registrar
 from ..core.filters.arguments import FiltersBesideJob, JobFilters
 from ..core.filters.jobs import job_filter
@@ -161,7 +162,8 @@ class Mainspring:
 
         The function can still be called; it can also be enqueued and triggered: see `JobHandle`.
         """
-        return JobDecorator(self, self._runtime.registry, identifier("name", name), options)
+        with declaring(f"job {name!r}"):
+            return JobDecorator(self, self._runtime.registry, identifier("name", name), options)
 
     def register(self, handler: NamedHandler, **options: Unpack[JobOptions]) -> None:
         """Declare a class or instance with `name` and `perform(data, execution)`, and its job."""

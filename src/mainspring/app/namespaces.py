@@ -10,6 +10,7 @@ from ..core.commands.hooks import HookView, HookWithSecret
 from ..core.commands.templates import Template
 from ..core.commands.tenant_retries import TenantRun
 from ..core.declaring.options import JobOptions
+from ..core.declaring.places import declaring
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import suggested_ttl
 from ..core.monitoring.busy_tenants import TenantOrder, TenantView
@@ -55,7 +56,8 @@ class AppCalendars:
         application starts; what an operator has set stays in force until it is reverted.
         """
         registry = self._runtime.registry
-        registry.calendars[identifier("calendar", name)] = calendar(name, entries)
+        with declaring(""):
+            registry.calendars[identifier("calendar", name)] = calendar(name, entries)
         registry.revision += 1
 
     async def all(self) -> list[CalendarView]:

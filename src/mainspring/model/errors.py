@@ -6,6 +6,7 @@ Arguments are kept on the exception as attributes and in `args`, so that errors 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
@@ -33,8 +34,32 @@ class InvalidValue(MainspringError, ValueError):
         return f"{line}. {self.remedy}" if self.remedy else line
 
 
+class InvalidDeclaration(InvalidValue):
+    """A value in the declaration of a job that cannot be used: also names the job, the file and the line.
+
+    >>> str(InvalidDeclaration(InvalidValue("hour", 25, "0 to 23"), "job 'report'", "jobs.py:12"))
+    "job 'report' (jobs.py:12): hour: 25 is not valid; allowed: 0 to 23"
+    """
+
+    def __init__(self, error: InvalidValue, subject: str, where: str) -> None:
+        super().__init__(error.field, error.value, error.allowed, error.remedy)
+        self.args = (error, subject, where)
+        self.error, self.subject, self.where = error, subject, where
+
+    def __str__(self) -> str:
+        return f"{declared(self.subject, self.where)}{self.error}"
+
+
 class ConfigurationError(MainspringError):
-    """A setting, an address or a combination of settings that cannot work."""
+    """A setting, an address or a combination of settings that cannot work; `where` is the place in the code that asks
+    for it, if it is known."""
+
+    def __init__(self, message: str = "", subject: str = "", where: str = "") -> None:
+        super().__init__(message, subject, where)
+        self.message, self.subject, self.where = message, subject, where
+
+    def __str__(self) -> str:
+        return f"{declared(self.subject, self.where)}{self.message}"
 
 
 class NonRetryable(MainspringError):
@@ -135,6 +160,14 @@ class BulkNotFound(NotFound):
 class HandlerNotFound(NotFound):
     noun = "handler"
 
+    def __init__(self, name: object, known: Iterable[str] = (), subject: str = "", where: str = "") -> None:
+        super().__init__(name, known)
+        self.args = (*self.args, subject, where)
+        self.subject, self.where = subject, where
+
+    def __str__(self) -> str:
+        return f"{declared(self.subject, self.where)}{super().__str__()}"
+
 
 class DuplicateRegistration(MainspringError):
     """One id was registered twice; `first` and `second` say where."""
@@ -145,7 +178,7 @@ class DuplicateRegistration(MainspringError):
 
     def __str__(self) -> str:
         return (
-            f"id {self.id!r} is registered twice: first in {self.first}, again in {self.second}. "
+            f"id {self.id!r} is registered twice: first in {nearby(self.first)}, again in {nearby(self.second)}. "
             "Rename one of them, or pass allow_override=True in tests"
         )
 
@@ -241,6 +274,21 @@ def shown(value: object) -> str:
     """`repr`, cut so that an error stays one readable line."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def declared(subject: str, where: str) -> str:
+    """The beginning of a message about a declaration: what is declared, and where."""
+    if not where:
+        return ""
+    return f"{subject} ({nearby(where)}): " if subject else f"{nearby(where)}: "
+
+
+def nearby(place: str) -> str:
+    """A file and line, with the path as seen from the working folder if the file is inside."""
+    try:
+        return place.removeprefix(f"{os.getcwd()}{os.sep}")
+    except OSError:  # the folder was deleted
+        return place
 
 
 def one_of(words: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from ...model.policies import Isolation
 from .dependency_options import parents_in
 from .job_specs import NO_DEFAULTS, JobDefaults, job_spec, refuse_unknown_secrets, refuse_without_parents
 from .options import OPTIONS
+from .places import declaring
 from .signature import Signature
 
 Lookup: TypeAlias = Callable[[str], str | None]
@@ -56,16 +57,15 @@ class Declaration(msgspec.Struct, frozen=True):
         self, signature: Signature, lookup: Lookup | None = None, tz: str = "UTC", defaults: JobDefaults = NO_DEFAULTS
     ) -> JobSpec:
         """The specification, with placeholders filled in; `tz` is the zone of jobs that name none."""
-        if not any(_has_placeholder(name, value) for name, value in self.options.items()):
-            return self._spec(self.options, signature, tz, defaults)
-        try:
+        with declaring(f"job {self.name!r}", self.where):
+            if not any(_has_placeholder(name, value) for name, value in self.options.items()):
+                return self._spec(self.options, signature, tz, defaults)
             filled = {name: fill(name, value, lookup) for name, value in self.options.items()}
-            return self._spec(filled, signature, tz, defaults)
-        except ConfigurationError as error:
-            raise ConfigurationError(f"job {self.name!r} ({self.where}): {error}") from None
-        except InvalidValue as error:
-            remedy = f"{error.remedy}{'. ' if error.remedy else ''}It comes from a setting of job {self.name!r}"
-            raise InvalidValue(error.field, error.value, error.allowed, f"{remedy} ({self.where})") from None
+            try:
+                return self._spec(filled, signature, tz, defaults)
+            except InvalidValue as error:
+                remedy = f"{error.remedy}{'. ' if error.remedy else ''}It comes from a setting"
+                raise InvalidValue(error.field, error.value, error.allowed, remedy) from None
 
     def _spec(self, options: dict[str, Any], signature: Signature, tz: str, defaults: JobDefaults) -> JobSpec:
         given = defaults.under(options)

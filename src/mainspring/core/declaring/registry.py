@@ -11,11 +11,10 @@ import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable
-from types import FrameType
 from typing import Any, Unpack, cast
 
 from ...model.calendars.calendar import Calendar
-from ...model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue
+from ...model.errors import ConfigurationError, DuplicateRegistration, HandlerNotFound, InvalidValue, MainspringError
 from ...model.job import JobSpec, encode_spec
 from ...model.policies import Isolation
 from ...model.triggers import Trigger
@@ -28,11 +27,10 @@ from .handler import Handler, documentation, make_handler, method_of
 from .handler_types import AnyHandler, NamedHandler, TenantContext, TenantProvider
 from .job_specs import NO_DEFAULTS, JobDefaults
 from .options import JobOptions, known_options, with_inherited
+from .places import calling_line, calling_module, calling_place, declaring, failure, located, place_of
 from .tenant_options import check_tenant_context
 
 __all__ = ["Handler", "JobOptions", "Registry"]
-
-_PACKAGE = __name__.partition(".")[0]
 
 
 class Registry:
@@ -157,8 +155,9 @@ class Registry:
     # --- declaring ----------------------------------------------------------------------------------------
     def declare(self, name: str, function: Any, **options: Unpack[JobOptions]) -> Handler:
         """Register a function, or an object with `perform` or `execute`, and declare a job of the same name."""
-        given = known_options(options)
-        return self._declare(name, function, given, _flag(given))
+        with declaring(f"job {name!r}"):
+            given = known_options(options)
+            return self._declare(name, function, given, _flag(given))
 
     def register(self, handler: NamedHandler, **options: Unpack[JobOptions]) -> Handler:
         """Register a class or an object with `name` and `perform(data, execution)` or `execute(ctx)`, with its job.
@@ -167,16 +166,17 @@ class Registry:
         executions.
         """
         name = getattr(handler, "name", None)
-        if not isinstance(name, str):
-            remedy = f"Give it one: name = '...' in class {_label(handler)}"
-            raise InvalidValue(f"name of {_label(handler)}", presentable(name), "a name as text", remedy)
-        known = self._handlers.get(name)
-        if known is not None and not options.get("allow_override") and _is_second_object(known, handler):
-            _warn_of_second(known)
-            return known
-        attempts = getattr(handler, "max_attempts", None)
-        given = {"max_attempts": attempts, **known_options(options)}
-        return self._declare(name, handler, given, _flag(given))
+        with declaring(f"job {name!r}" if isinstance(name, str) else ""):
+            if not isinstance(name, str):
+                remedy = f"Give it one: name = '...' in class {_label(handler)}"
+                raise InvalidValue(f"name of {_label(handler)}", presentable(name), "a name as text", remedy)
+            known = self._handlers.get(name)
+            if known is not None and not options.get("allow_override") and _is_second_object(known, handler):
+                _warn_of_second(known)
+                return known
+            attempts = getattr(handler, "max_attempts", None)
+            given = {"max_attempts": attempts, **known_options(options)}
+            return self._declare(name, handler, given, _flag(given))
 
     def schedule(
         self, name: str, handler: AnyHandler, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
@@ -185,7 +185,29 @@ class Registry:
 
         A handler that is not registered yet is registered: under its own `name` if it has one, otherwise under `name`.
         """
-        given = known_options(options)
+        with declaring(f"job {name!r}"):
+            return self._schedule(name, handler, trigger, known_options(options))
+
+    def import_modules(self, modules: Iterable[str]) -> None:
+        """Import modules that hold declarations; `ConfigurationError` names one that fails."""
+        for module in module_names(modules):
+            try:
+                importlib.import_module(module)
+            except MainspringError as error:
+                raise located(error, where=place_of(error)) from error
+            except (Exception, SystemExit) as error:
+                raise ConfigurationError(f"jobs: module {module!r} could not be imported: {failure(error)}") from error
+
+    # --- inside -------------------------------------------------------------------------------------------
+    def _declare(self, name: str, function: Any, options: dict[str, Any], override: bool) -> Handler:
+        where = calling_place()
+        self._refuse_duplicate(own_name("name", name), where, override)
+        handler = make_handler(name, function, where, options, self._default_isolation, self.around)
+        self._add(handler, self._declaration(name, handler, options, where))
+        self.modules.setdefault(calling_module(), name)
+        return handler
+
+    def _schedule(self, name: str, handler: AnyHandler, trigger: Trigger | None, given: dict[str, Any]) -> Handler:
         override = _flag(given)
         if trigger is not None:
             given["trigger"] = trigger if given.get("trigger") is None else _two_triggers(trigger)
@@ -199,24 +221,6 @@ class Registry:
         self._jobs[name] = self._declaration(name, known, _inherited(known, given), calling_place())
         self.revision += 1
         return known
-
-    def import_modules(self, modules: Iterable[str]) -> None:
-        """Import modules that hold declarations; `ConfigurationError` names one that fails."""
-        for module in module_names(modules):
-            try:
-                importlib.import_module(module)
-            except (Exception, SystemExit) as error:
-                reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-                raise ConfigurationError(f"jobs: module {module!r} could not be imported: {reason}") from error
-
-    # --- inside -------------------------------------------------------------------------------------------
-    def _declare(self, name: str, function: Any, options: dict[str, Any], override: bool) -> Handler:
-        where = calling_place()
-        self._refuse_duplicate(own_name("name", name), where, override)
-        handler = make_handler(name, function, where, options, self._default_isolation, self.around)
-        self._add(handler, self._declaration(name, handler, options, where))
-        self.modules.setdefault(_calling_module(), name)
-        return handler
 
     def _declaration(self, name: str, handler: Handler, options: dict[str, Any], where: str) -> Declaration:
         declaration = Declaration(name, handler.name, options, where, documentation(handler))
@@ -277,29 +281,6 @@ def module_names(modules: Any) -> tuple[str, ...]:
     return names
 
 
-def calling_place() -> str:
-    """The file and line of the nearest caller outside this package, as "file:line"."""
-    file, line = _caller()
-    return f"{file}:{line}"
-
-
-def _caller() -> tuple[str, int]:
-    frame = _calling_frame()
-    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("unknown", 0)
-
-
-def _calling_frame() -> FrameType | None:
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
-        frame = frame.f_back
-    return frame
-
-
-def _calling_module() -> str:
-    frame = _calling_frame()
-    return "" if frame is None else str(frame.f_globals.get("__name__", ""))
-
-
 def _key(ref: Any) -> Any:
     """The identity of an object; of a bound method, that of its parts, because each access makes a new object."""
     if inspect.ismethod(ref):
@@ -324,7 +305,7 @@ def _warn_of_second(known: Handler) -> None:
     message = (
         f"handler {known.name!r} keeps its first {_label(known.instance)} object ({known.where}); a second was given"
     )
-    warnings.warn_explicit(message, UserWarning, *_caller())
+    warnings.warn_explicit(message, UserWarning, *calling_line())
 
 
 def _inherited(handler: Handler, given: dict[str, Any]) -> dict[str, Any]:

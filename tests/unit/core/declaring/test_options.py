@@ -13,10 +13,9 @@ from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.job_specs import JobDefaults
 from mainspring.core.declaring.options import HTTP_FIELDS, OPTIONS, JobOptions
 from mainspring.core.declaring.registry import Registry
-from mainspring.core.declaring.signature import PayloadMismatch
 from mainspring.core.rules.new_execution import tenant_policy
 from mainspring.model.calendars.hours import Hours
-from mainspring.model.errors import ConfigurationError, InvalidValue
+from mainspring.model.errors import ConfigurationError, InvalidDeclaration, InvalidValue, nearby
 from mainspring.model.execution import decode_policy, encode_policy
 from mainspring.model.job import JobSpec, effective_spec, encode_spec
 from mainspring.model.limits import Limit
@@ -244,7 +243,7 @@ def test_an_unknown_option_suggests_the_right_one() -> None:
 
 
 def test_the_parameters_of_a_scheduled_job_must_be_complete() -> None:
-    with pytest.raises(PayloadMismatch, match=r"params\.shift_id is missing"):
+    with pytest.raises(InvalidDeclaration, match=r"params\.shift_id is missing"):
         declared(remind, cron="@daily")
     assert declared(remind, cron="@daily", params={"shift_id": "1"}).params == {"shift_id": "1"}
     assert declared(remind).params == {}  # on demand: whoever enqueues it says
@@ -301,7 +300,7 @@ def test_an_unknown_key_is_an_error_at_start_up_only() -> None:
     with pytest.raises(ConfigurationError) as raised:
         registry.declared_jobs(lambda key: None)
     message = str(raised.value)
-    assert message.startswith(f"job 'report' ({__file__}:")
+    assert message.startswith(f"job 'report' ({nearby(__file__)}:")
     assert "cron refers to ${reports.cron}, which has no value; set it in the settings or as REPORTS_CRON" in message
 
 
@@ -317,7 +316,7 @@ def test_a_lookup_may_raise_for_unknown_keys() -> None:
 
 @pytest.mark.req("REG-7", "REG-11")
 def test_a_configured_value_is_checked_at_start_up_and_named() -> None:
-    with pytest.raises(InvalidValue, match=r"cron hour: '61' is not valid.*It comes from a setting of job 'job'"):
+    with pytest.raises(InvalidValue, match=r"job 'job' \(.*\): cron hour: '61' is not valid.*It comes from a setting"):
         declared(lookup=lambda key: "0 61 * * *", cron="${reports.cron}")
     with pytest.raises(InvalidValue, match="priority: 'high' is not valid"):
         declared(lookup=lambda key: "high", priority="${p}")
@@ -327,7 +326,7 @@ def test_a_configured_value_is_checked_at_start_up_and_named() -> None:
 def test_other_options_are_checked_at_once_beside_placeholders() -> None:
     with pytest.raises(InvalidValue, match="timeout: -1"):
         Registry().declare("job", crawl, cron="${c}", timeout=-1)
-    with pytest.raises(PayloadMismatch, match="shift_id is missing"):
+    with pytest.raises(InvalidDeclaration, match="shift_id is missing"):
         Registry().declare("job", remind, cron="${c}")
     assert Registry().declare("job", crawl, cron="${c}", overlap="${o}", overlap_limit=3)
 
