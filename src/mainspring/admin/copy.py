@@ -71,7 +71,7 @@ async def alone(source: Store, target: Store) -> AsyncIterator[Lock]:
     owner = f"mainspring db copy {secrets.token_hex(8)}"
     async with Lock(target, SystemClock(), lambda event: None, owner, LOCK, LOCK_TTL, wait=LOCK_WAIT) as lock:
         if any(row.owner == owner for row in await source.locks(LOCK, 1)):
-            raise CopyRefused("source and target are the same database")
+            raise CopyRefused("source and target are the same database; give another target")
         yield lock
 
 
@@ -82,7 +82,7 @@ def refuse_same_file(source_url: str, target_url: str) -> None:
     """Before anything is opened: opening would create what is missing."""
     paths = [url.path for url in (parse_url(source_url, "SOURCE"), parse_url(target_url, "TARGET")) if url.path]
     if len(paths) == 2 and os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
-        raise CopyRefused("source and target are the same database")
+        raise CopyRefused("source and target are the same database; give another target")
 
 
 async def refuse_nothing(url: str) -> None:

@@ -20,7 +20,7 @@ from importlib.machinery import PathFinder
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..core.declaring.places import failure, located, place_of
+from ..core.declaring.places import absent, failure, located, place_of
 from ..model.errors import ConfigurationError, InvalidValue, MainspringError, nearest
 
 if TYPE_CHECKING:
@@ -151,7 +151,9 @@ def load_application(target: str, field: str = "import_path") -> Mainspring:
 
     found = load_object(target, field)
     if not isinstance(found, Mainspring):
-        remedy = f"{target.rpartition(':')[2]!r} is of type {type(found).__name__}"
+        module, _, path = target.rpartition(":")
+        near = _application_in(sys.modules.get(module), path)
+        remedy = f"{path!r} is of type {type(found).__name__}" + (f". Did you mean {near!r}?" if near else "")
         raise _refused(field, target, "the name of a Mainspring object", remedy)
     found._runtime.origin.loaded_as(target)
     return found
@@ -170,6 +172,7 @@ def load_object(target: str, field: str) -> Any:
         for name in path.split("."):
             found = _attribute(field, target, found, name)
         if inspect.isfunction(found):
+            _refuse_parameters(field, target, found)
             with _named_errors(field, target, path):
                 found = found()
     return found
@@ -223,11 +226,6 @@ def _module(name: str) -> ModuleType:
 def _named_errors(field: str, target: str, name: str) -> Iterator[None]:
     try:
         yield
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            remedy = f"There is no module {error.name!r} in {os.getcwd()!r} or on the Python path"
-            raise _refused(field, target, "a module that can be imported", remedy) from error
-        raise _broken(field, target, name, error) from error
     except MainspringError as error:
         raise located(error, where=place_of(error)) from error
     except (Exception, SystemExit) as error:
@@ -235,19 +233,33 @@ def _named_errors(field: str, target: str, name: str) -> Iterator[None]:
 
 
 def _attribute(field: str, target: str, owner: Any, name: str) -> Any:
-    from .mainspring import Mainspring
-
     try:
         return getattr(owner, name)
     except AttributeError:
-        apps = [key for key, value in vars(owner).items() if isinstance(value, Mainspring)]
-        near = nearest(name, apps) or next(iter(apps), None) or nearest(name, vars(owner))
+        near = _application_in(owner, name) or nearest(name, vars(owner))
         remedy = f"Did you mean {near!r}?" if near else "It holds no Mainspring object"
         raise _refused(field, target, f"a name in module {getattr(owner, '__name__', owner)!r}", remedy) from None
 
 
+def _application_in(module: Any, name: str) -> str | None:
+    """The name of the application in this module that is most like `name`."""
+    from .mainspring import Mainspring
+
+    apps = [key for key, value in vars(module).items() if isinstance(value, Mainspring)] if module else []
+    return nearest(name, apps) or next(iter(apps), None)
+
+
+def _refuse_parameters(field: str, target: str, function: Any) -> None:
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        remedy = f"{function.__name__} is called without arguments: {error}"
+        raise _refused(field, target, "a function without parameters", remedy) from None
+
+
 def _broken(field: str, target: str, name: str, error: BaseException) -> InvalidValue:
-    return _refused(field, target, "a module that can be imported", f"{name!r} raised {failure(error)}")
+    remedy = absent(error, name) or f"{name!r} raised {failure(error)}"
+    return _refused(field, target, "a module that can be imported", remedy)
 
 
 def _refused(field: str, target: str, allowed: str, remedy: str) -> InvalidValue:

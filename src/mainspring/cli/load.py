@@ -15,8 +15,11 @@ def load_app(target: str) -> Mainspring:
     """The application, or one clear line about what is wrong with its name. People tend to give the path of its file:
     that is answered with the name of the module."""
     module, _, name = target.partition(":")
-    if name and (meant := _meant_module(module)):
-        raise InvalidValue(FIELD, target, "a module, a colon and a name", f"Did you mean {meant}:{name}?")
+    meant = _meant_module(module)
+    if module and (meant or not name):
+        raise InvalidValue(
+            FIELD, target, "a module, a colon and a name", f"Did you mean {meant or module}:{name or 'app'}?"
+        )
     return load_application(target, FIELD)
 
 

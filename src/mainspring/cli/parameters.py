@@ -24,7 +24,7 @@ from ..model.values.reading import duration, instant_or_local
 from .session import ClientSession
 
 _TEXT_OR_NONE = {str, type(None)}
-_FIELDS = sorted({*HTTP_FIELDS, *EDITABLE} - {"trigger"})  # a trigger is an object, which only code can give
+FIELDS = sorted({*HTTP_FIELDS, *EDITABLE} - {"trigger"})  # a trigger is an object, which only code can give
 _UNKNOWN: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -156,9 +156,9 @@ def taken_out(names: Sequence[str]) -> dict[str, None]:
 
 
 def check_field(name: str, option: str) -> None:
-    if name not in _FIELDS:
-        near = nearest(name, _FIELDS)
-        hint = f"Did you mean {near!r}?" if near else f"Known are {', '.join(_FIELDS)}"
+    if name not in FIELDS:
+        near = nearest(name, FIELDS)
+        hint = f"Did you mean {near!r}?" if near else f"Known are {', '.join(FIELDS)}"
         raise click.BadParameter(f"a job has no field {name!r}. {hint}", param_hint=option)
 
 

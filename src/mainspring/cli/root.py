@@ -1,4 +1,4 @@
-"""The root command: the module of each command, and how errors become one line and an exit code."""
+"""The root command: the module of each command, and how they are run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,12 @@ from typing import Any, TypeVar
 
 import click
 
-from ..model.errors import (
-    ConfigurationError,
-    DuplicateRegistration,
-    InvalidValue,
-    MainspringError,
-    NotFound,
-    StoreError,
-    nearest,
-)
+from ..model.errors import MainspringError, nearest
 from ..version import VERSION
-
-REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+from .error_lines import BAD_INPUT as BAD_INPUT
+from .error_lines import INTERRUPTED as INTERRUPTED
+from .error_lines import REFUSED as REFUSED
+from .error_lines import Typed, report
 
 Command = TypeVar("Command", bound=click.Command)
 
@@ -67,7 +61,6 @@ COMMANDS = {
 }
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."
 LONGEST_HELP = 200
-INPUT_ERRORS = (InvalidValue, NotFound, ConfigurationError, DuplicateRegistration, StoreError)
 
 
 def example(*commands: str) -> Callable[[Command], Command]:
@@ -149,7 +142,7 @@ def run_command(
     except (click.ClickException, MainspringError, OSError, TimeoutError) as error:
         if "--debug" in given[:1]:
             raise
-        return _report(error)
+        return report(error, Typed(command, program, given))
 
 
 def open_closed_streams() -> None:
@@ -158,22 +151,6 @@ def open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # as long as the process lives
-
-
-def _report(error: Exception) -> int:
-    click.echo(f"error: {_one_line(error)}", err=True)
-    if isinstance(error, click.ClickException):
-        return error.exit_code
-    return BAD_INPUT if isinstance(error, INPUT_ERRORS) else REFUSED
-
-
-def _one_line(error: Exception) -> str:
-    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    if isinstance(error, click.UsageError) and error.ctx is not None:
-        text = f"{text.rstrip('.')} (see {error.ctx.command_path} --help)"
-    if isinstance(error, OSError | TimeoutError):
-        text = f"{type(error).__name__}: {text}"
-    return " ".join(text.split())
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

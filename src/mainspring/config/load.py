@@ -61,6 +61,9 @@ def load(
     return settings
 
 
+_LISTED = "`mainspring config show` lists all settings"
+
+
 def _from_arguments(arguments: Mapping[str, Any]) -> dict[str, _Given]:
     chosen = {name: value for name, value in arguments.items() if value is not None}
     given = {name: _Given(value, Source("argument", f"argument {name}")) for name, value in chosen.items()}
@@ -81,9 +84,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
         name, value = _setting_of(variable, value, environ)
         if name not in SETTINGS:
             near = nearest(name, SETTINGS)
-            hint = (
-                f"did you mean {PREFIX}{near.upper()}?" if near else _all_of(PREFIX + key.upper() for key in SETTINGS)
-            )
+            hint = f"did you mean {PREFIX}{near.upper()}?" if near else _LISTED
             raise ConfigurationError(f"environment variable {variable} is not a setting; {hint}")
         given[name] = _Given(value, Source("environment", variable))
     return given
@@ -119,13 +120,15 @@ def _known(given: dict[str, _Given], known: Any) -> dict[str, _Given]:
     for name, item in given.items():
         if name not in known:
             near = nearest(name, known)
-            hint = f"did you mean {near!r}?" if near else _all_of(known)
+            hint = f"did you mean {near!r}?" if near else _hint_at_table(name, item.value)
             raise ConfigurationError(f"unknown setting {shown(name)} (from {item.source}); {hint}")
     return given
 
 
-def _all_of(names: Any) -> str:
-    return f"known are {', '.join(sorted(names))}"
+def _hint_at_table(name: str, value: Any) -> str:
+    """People tend to group settings in a table of their own."""
+    inside = [key for key in value if key in SETTINGS] if isinstance(value, Mapping) else []
+    return f"there is no table [{name}]: write {inside[0]} = ... above all tables" if inside else _LISTED
 
 
 def _checked(name: str, item: _Given) -> Any:

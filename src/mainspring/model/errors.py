@@ -166,7 +166,8 @@ class HandlerNotFound(NotFound):
         self.subject, self.where = subject, where
 
     def __str__(self) -> str:
-        return f"{declared(self.subject, self.where)}{super().__str__()}"
+        hint = "; declare it first, or give the function itself" if self.where and not self.suggestion else ""
+        return f"{declared(self.subject, self.where)}{super().__str__()}{hint}"
 
 
 class DuplicateRegistration(MainspringError):

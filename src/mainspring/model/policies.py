@@ -332,6 +332,11 @@ def check_retry(field: str, value: Any) -> Retry:
         except InvalidValue:
             pass
     allowed = "a Retry(...), or 'queue', 'tenant' or 'patient'"
-    raise InvalidValue(
-        field, presentable(value), allowed, "How often is max_attempts=" if isinstance(value, int) else ""
-    )
+    raise InvalidValue(field, presentable(value), allowed, _retry_remedy(value))
+
+
+def _retry_remedy(value: Any) -> str:
+    if isinstance(value, int):
+        return f"The number of tries is max_attempts={value}"
+    guess = nearest(value, RETRY_PRESETS) if isinstance(value, str) else None
+    return f"Did you mean {guess!r}?" if guess else ""

@@ -267,9 +267,19 @@ def without_itself(message: str, id: str) -> str:
     return re.sub(rf"^execution {re.escape(id)} (waits: |waits for |is to |is )?", "", message)
 
 
-async def warn_if_unclaimable(app: Mainspring, execution: Execution) -> None:
-    """Warn a user who is about to wait for an execution that no process will claim."""
+async def warn_if_unclaimable(app: Mainspring, execution: Execution) -> bool:
+    """Warn a user who is about to wait for an execution that no process will claim; whether that was so."""
     if execution.state is not State.PENDING:
-        return
-    if (nobody := nobody_for(execution.handler, execution.queue, await app.workers())) is not None:
+        return False
+    nobody = nobody_for(execution.handler, execution.queue, await app.workers())
+    if nobody is not None:
         note(f"execution {execution.id} queued; {nobody.message}, so it waits. Ctrl-C leaves it queued")
+    return nobody is not None
+
+
+async def warn_of_waiting(app: Mainspring, id: str) -> None:
+    """Say what an execution waits for, if it has not begun."""
+    execution = await app.get(id)
+    words = await waits_for(app, execution) if execution.state is State.PENDING else ""
+    if words:
+        note(f"execution {id} has not begun: {words}. Ctrl-C leaves it queued")

@@ -16,6 +16,7 @@ from ...model.store.entries import Entry, EntryKind
 from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.triggers.base import instant_text
+from ...model.values.payload import presentable
 from ...model.values.reading import instant
 from ...model.windows import window_between
 from ..jobs.calendars import Calendars
@@ -92,7 +93,8 @@ class WindowQueries:
         last = await self._store.now() if end is None else _instant("end", end, job)
         if first >= last:
             allowed = f"an instant after begin ({instant_text(to_datetime(first))})"
-            raise InvalidValue("end", instant_text(to_datetime(last)), allowed)
+            given = instant_text(to_datetime(last)) if end is None else presentable(end)
+            raise InvalidValue("end", given, allowed)
         return first, last
 
     async def of_job(self, job: Job, begin: Micros, end: Micros, *, dealt_with: bool = False) -> Windows:

@@ -78,6 +78,9 @@ from .option_values import (
 )
 from .tenant_options import check_tenant_context, check_tenants
 
+MOST_LISTED = 12
+"""Longer lists of allowed names are left out of a message that has a suggestion."""
+
 ValueCheck: TypeAlias = Callable[[str, Any], Any]
 """Takes the name of the field and a given value; returns the value to store, or raises `InvalidValue`."""
 
@@ -750,7 +753,8 @@ def refuse_unknown(names: Iterable[Any], known: Iterable[str], field: str) -> No
     for name in names:
         if name not in allowed:
             guess = nearest(name, allowed) if isinstance(name, str) else None
-            raise InvalidValue(field, name, ", ".join(allowed), f"Did you mean {guess!r}?" if guess else "")
+            listed = ", ".join(allowed) if not guess or len(allowed) <= MOST_LISTED else f"a known {field}"
+            raise InvalidValue(field, name, listed, f"Did you mean {guess!r}?" if guess else "")
 
 
 def known_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -19,6 +20,7 @@ from ...model.errors import (
 )
 
 _PACKAGE = __name__.partition(".")[0]
+_FROM_ELSEWHERE = re.compile(r"^environment variable |\(from (?!argument )")
 _OURS = os.path.dirname(sys.modules[_PACKAGE].__file__ or "")
 
 
@@ -37,10 +39,13 @@ class declaring:  # it is used like a function: `with declaring("job 'report'"):
 
 
 def located(error: MainspringError, subject: str = "", where: str | None = None) -> MainspringError:
-    """The same error with what is declared and where; as it is if it names that already, or another cause."""
+    """The same error with what is declared and where; as it is if it names that already, or another cause, such as the
+    environment variable of a setting."""
     where = where or calling_place()
     match error:
         case InvalidDeclaration():
+            return error
+        case _ if _FROM_ELSEWHERE.search(str(error)):
             return error
         case InvalidValue():
             return InvalidDeclaration(error, subject, where)
@@ -83,8 +88,15 @@ def place_of(error: BaseException) -> str:
     return f"{last.filename}:{last.lineno}"
 
 
+def absent(error: BaseException, module: str) -> str:
+    """That there is no such module, in words; empty if the error has another cause."""
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
+        return f"There is no module {error.name!r} in {os.getcwd()!r} or on the Python path"
+    return ""
+
+
 def failure(error: BaseException) -> str:
-    """What was raised while a module was imported, and where in the user's code: "KeyError: 'x' at jobs.py:12"."""
+    """What was raised while a module was imported, and where in the user's code: "KeyError: 'x' at shop/jobs.py:12"."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return f"{what} at {nearby(place_of(error))}"

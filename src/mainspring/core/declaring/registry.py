@@ -27,7 +27,7 @@ from .handler import Handler, documentation, make_handler, method_of
 from .handler_types import AnyHandler, NamedHandler, TenantContext, TenantProvider
 from .job_specs import NO_DEFAULTS, JobDefaults
 from .options import JobOptions, known_options, with_inherited
-from .places import calling_line, calling_module, calling_place, declaring, failure, located, place_of
+from .places import absent, calling_line, calling_module, calling_place, declaring, failure, located, place_of
 from .tenant_options import check_tenant_context
 
 __all__ = ["Handler", "JobOptions", "Registry"]
@@ -167,6 +167,11 @@ class Registry:
         """
         name = getattr(handler, "name", None)
         with declaring(f"job {name!r}" if isinstance(name, str) else ""):
+            if method_of(handler) is None:
+                allowed = "a class or an object with perform or execute"
+                missing = "A class needs a method perform(data, execution) or execute(ctx)"
+                remedy = missing if isinstance(handler, type) else "Declare a function with @app.job(...)"
+                raise InvalidValue("handler", presentable(handler), allowed, remedy)
             if not isinstance(name, str):
                 remedy = f"Give it one: name = '...' in class {_label(handler)}"
                 raise InvalidValue(f"name of {_label(handler)}", presentable(name), "a name as text", remedy)
@@ -196,7 +201,8 @@ class Registry:
             except MainspringError as error:
                 raise located(error, where=place_of(error)) from error
             except (Exception, SystemExit) as error:
-                raise ConfigurationError(f"jobs: module {module!r} could not be imported: {failure(error)}") from error
+                why = absent(error, module) or failure(error)
+                raise ConfigurationError(f"jobs: module {module!r} could not be imported: {why}") from error
 
     # --- inside -------------------------------------------------------------------------------------------
     def _declare(self, name: str, function: Any, options: dict[str, Any], override: bool) -> Handler:

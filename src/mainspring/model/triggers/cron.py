@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cronsim import CronSim, CronSimError
 
-from ..errors import InvalidValue
+from ..errors import InvalidValue, nearest
 from ..time.timeline import SECOND
 
 ALIASES = {
@@ -77,7 +77,9 @@ def _alias(text: str) -> str:
     if text.lower() in ALIASES:
         return ALIASES[text.lower()]
     every = text.lower().startswith("@every")
-    remedy = "Use the trigger every(), such as every(minutes=30)" if every else ""
+    near = nearest(text, ALIASES)
+    guess = f"Did you mean {near!r}?" if near else ""
+    remedy = "Use the trigger every(), such as every(minutes=30)" if every else guess
     raise InvalidValue("cron", text, ", ".join(ALIASES), remedy)
 
 

@@ -56,7 +56,7 @@ _UNIT_WORDS = {
     **{unit: unit for unit in _UNITS},
 }
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)")
-_DURATION_ALLOWED = 'seconds, a timedelta, or text such as "250ms", "10m", "1h30m", "2d", "1w"'
+DURATION_ALLOWED = 'seconds, a timedelta, or text such as "250ms", "10m", "1h30m", "2d", "1w"'
 LEAST_SIZE = 16 * 1024**2
 LARGEST_SIZE = 1024**5
 _SIZE_UNITS: dict[str, int] = {
@@ -72,7 +72,7 @@ _TIME_ALLOWED = '"HH:MM" or "HH:MM:SS" with hour 0 to 23, minute and second 0 to
 _LOST_PLUS = re.compile(r"(:[0-9]{2}(?:\.[0-9]+)?) ([0-9]{2}:[0-9]{2})$")
 """The `+` of an offset is a blank where a URL was not encoded."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_INSTANT_ALLOWED = "an aware datetime, an ISO 8601 text with offset, or seconds since 1970"
+INSTANT_ALLOWED = "an aware datetime, an ISO 8601 text with offset, or seconds since 1970"
 
 
 def duration(field: str, value: Any, *, allow_zero: bool = False) -> float:
@@ -96,7 +96,7 @@ def _seconds(field: str, value: Any) -> float:
         return float(value) if abs(value) <= LONGEST_DURATION else math.inf
     if isinstance(value, str):
         return _seconds_of_text(field, value)
-    raise InvalidValue(field, value, _DURATION_ALLOWED)
+    raise InvalidValue(field, value, DURATION_ALLOWED)
 
 
 @lru_cache(maxsize=512)  # windows and grace are read again for every tick
@@ -109,7 +109,7 @@ def _seconds_of_text(field: str, text: str) -> float:
         return float(parts[0][0])
     units = [_UNIT_WORDS.get(word) for _, word in parts]
     if not parts or text[end:].strip() or None in units or len(set(units)) < len(units):
-        raise InvalidValue(field, text, _DURATION_ALLOWED)
+        raise InvalidValue(field, text, DURATION_ALLOWED)
     return math.fsum(float(number) * _UNITS[unit] for (number, _), unit in zip(parts, units, strict=True) if unit)
 
 
@@ -166,7 +166,7 @@ def instant(field: str, value: Any, *, tz: str | tzinfo | None = None) -> dateti
         return moment
     if tz is None:
         remedy = "Add a time zone, such as datetime(..., tzinfo=UTC) or a trailing Z"
-        raise InvalidValue(field, value, _INSTANT_ALLOWED, remedy)
+        raise InvalidValue(field, value, INSTANT_ALLOWED, remedy)
     if not is_plausible(moment := localise(moment, zone("tz", tz))):
         raise InvalidValue(field, value, PLAUSIBLE)
     return moment
@@ -198,7 +198,7 @@ def _datetime(field: str, value: Any) -> datetime:
             return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)
     except ValueError:
         pass
-    raise InvalidValue(field, value, _INSTANT_ALLOWED)
+    raise InvalidValue(field, value, INSTANT_ALLOWED)
 
 
 def time_of_day(field: str, value: Any) -> time:

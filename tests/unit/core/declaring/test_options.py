@@ -147,7 +147,7 @@ def test_options_become_exact_values(options: dict[str, Any], field: str, expect
         ({"priority": "high"}, "priority: 'high' is not valid; allowed: a whole number from -32768 to 32767"),
         ({"max_attempts": 0}, "max_attempts: 0 is not valid; allowed: a whole number from 1 to 1000"),
         ({"retry": "often"}, "retry: 'often' is not valid; allowed: a Retry(...), or 'queue', 'tenant' or 'patient'"),
-        ({"retry": 3}, "How often is max_attempts="),
+        ({"retry": 3}, "The number of tries is max_attempts=3"),
         ({"timeout": -1}, "timeout: -1 is not valid; allowed: a positive, finite duration"),
         ({"timeout": 0}, "timeout: 0 is not valid; allowed: a duration above zero"),
         ({"grace": "soon"}, "grace: 'soon' is not valid; allowed: seconds, a timedelta, or text"),
@@ -180,7 +180,7 @@ def test_options_become_exact_values(options: dict[str, Any], field: str, expect
         ({"isolation": "process", "max_memory": 512}, 'A number without a unit counts bytes: write "512MB"'),
         ({"isolation": "process", "max_address_space": "2 gigs"}, "max_address_space: '2 gigs' is not valid"),
         ({"allow_override": "yes"}, "allow_override: 'yes' is not valid; allowed: True or False"),
-        ({"time_out": 5}, "option: 'time_out' is not valid; allowed: cron, trigger"),
+        ({"time_out": 5}, "option: 'time_out' is not valid; allowed: a known option. Did you mean 'timeout'?"),
         ({"cron": "${reports"}, """cron: '${reports' is not valid; allowed: "${key}" or "${key:default}\""""),
     ],
 )

@@ -27,11 +27,13 @@ from ...filters import SYSTEM, filter_options, given
 from ...many import chosen_filter, steer_many
 from ...parameters import find_execution, read_params, textual_parameters
 from ...root import EXIT_CODES, INTERRUPTED, CommandGroup, example
-from ...screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable
+from ...screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable, warn_of_waiting
 from ...screens.output import console, first_line, moment, note, now, progress_text
 from ...session import ClientSession, client_options, operator
 
 FOLLOW_INTERVAL = 0.5
+PATIENCE = 5.0
+"""For how many seconds a user waits for an execution to begin before being told what it waits for."""
 MOST_PAGES = 10
 """Pages of 1,000 running executions that are read to find the longest."""
 ID = click.argument("execution_id", metavar="ID", shell_complete=names_of("execution"))
@@ -282,19 +284,28 @@ def delete(
 
 
 async def waited(app: Mainspring, execution: Execution) -> Execution:
-    """Wait for the end, with its progress on the terminal."""
-    await warn_if_unclaimable(app, execution)
+    """Wait for the end, with its progress on the terminal. What has not begun after some seconds waits for something:
+    say what."""
+    warned = await warn_if_unclaimable(app, execution)
     if not sys.stderr.isatty():
-        return await app.wait(execution)
+        try:
+            return await app.wait(execution, None if warned else PATIENCE)
+        except TimeoutError:
+            await warn_of_waiting(app, execution.id)
+            return await app.wait(execution)
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     screen = Console(stderr=True, markup=False, highlight=False)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task(execution.job, total=None)
+        task, waiting = bar.add_task(execution.job, total=None), 0.0
         while not execution.state.final:
             await asyncio.sleep(FOLLOW_INTERVAL)
+            waiting += FOLLOW_INTERVAL
+            if not warned and waiting >= PATIENCE:
+                warned = True
+                await warn_of_waiting(app, execution.id)
             execution = await app.get(execution.id)
             progress = execution.progress or {}
             words = f"{execution.job} {execution.state.value} {progress_text(progress, running=True)}"

@@ -66,7 +66,10 @@ def connection_options(conninfo: str) -> dict[str, Any]:
         return with_defaults(conninfo_to_dict(conninfo))
     except ProgrammingError as error:
         raise InvalidValue(
-            "database_url", without_password(conninfo), "an address PostgreSQL understands", str(error).strip()
+            "database_url",
+            without_password(conninfo),
+            "an address such as postgresql://user@host/name",
+            str(error).strip(),
         ) from None
 
 
