@@ -50,7 +50,7 @@ REJECTED = ["400", "401", "403", "404", "405", "406", "409", "413", "415", "422"
 READ_BY_CORE = (
     *("schedule", "schedule_time", "timezone", "window", "resume_at"),
     *("interval_minutes", "interval_type", "overlap_limit"),  # one bounds the other, or needs it
-    *("timeout", "run_timeout", "grace", "pace", "wait"),  # durations
+    *("timeout", "run_timeout", "grace", "pace", "wait", "span", "duration"),  # durations
     *("isolation", "max_cpu", "max_memory", "max_address_space"),  # limits go with a process; coroutines take no thread
     *("begin", "end", "begin_date", "end_date", "since", "until"),  # instants, and their order
     *("handler", "params"),  # whether it is registered, and its signature

@@ -7,6 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice, repeat
 from random import Random
 from typing import NamedTuple
 
@@ -58,12 +59,13 @@ class JobForecast(msgspec.Struct):
     def skipped(self) -> int:
         return self.overlaps.count(SKIPPED)
 
+    def run(self, at: Micros) -> ForecastRun:
+        """What becomes of this tick."""
+        local = to_datetime(at).astimezone(known_zone(self.zone))
+        return ForecastRun(at, self.name, local, self.overlaps.outcomes.get(at, "runs"), self.notes.get(at, ""))
+
     def runs_in_order(self) -> Iterator[ForecastRun]:
-        where, outcomes, notes = known_zone(self.zone), self.overlaps.outcomes, self.notes
-        for at in self.ticks:
-            yield ForecastRun(
-                at, self.name, to_datetime(at).astimezone(where), outcomes.get(at, "runs"), notes.get(at, "")
-            )
+        return map(self.run, self.ticks)
 
 
 class Hour(NamedTuple):
@@ -85,11 +87,17 @@ class Forecast(msgspec.Struct):
     begin: Micros
     end: Micros
     zone: str
-    jobs: list[JobForecast]
-    on_demand: list[str]
+    jobs: list[JobForecast] = []
+    on_demand: list[str] = []
     """Jobs without a trigger, or not enabled."""
-    changes: list[ChangeForecast]
-    by_minute: Counter[int]
+    changes: list[ChangeForecast] = []
+    by_minute: Counter[int] = msgspec.field(default_factory=Counter)
+
+    def add(self, job: JobForecast) -> None:
+        """Add a job, and count in which minutes its runs begin."""
+        self.jobs.append(job)
+        outcomes = job.overlaps.outcomes if job.skipped else {}
+        self.by_minute.update([at // MINUTE for at in job.ticks if outcomes.get(at) != SKIPPED])
 
     @property
     def runs(self) -> int:
@@ -98,13 +106,19 @@ class Forecast(msgspec.Struct):
     def runs_in_order(self) -> Iterator[ForecastRun]:
         return heapq.merge(*(job.runs_in_order() for job in self.jobs))
 
+    def page(self, offset: int, limit: int) -> list[ForecastRun]:
+        """Some of the runs in order. Those before are only counted."""
+        ticks = heapq.merge(*(zip(job.ticks, repeat(place)) for place, job in enumerate(self.jobs)))
+        return [self.jobs[place].run(at) for at, place in islice(ticks, offset, offset + limit)]
+
     def busiest(self, minutes: int) -> tuple[datetime, int] | None:
         """The busiest stretch that begins at a multiple of so many minutes: when, and its number of runs."""
         counts = self.by_minute if minutes == 1 else self._in_steps_of(minutes)
         if not counts:
             return None
-        place, count = min(counts.items(), key=lambda item: (-item[1], item[0]))
-        return to_datetime(place * minutes * MINUTE), count
+        most = max(counts.values())
+        place = min(place for place, count in counts.items() if count == most)
+        return to_datetime(place * minutes * MINUTE), most
 
     def hours(self) -> list[Hour]:
         """By hour of the day in the zone of this forecast. Quarters are counted: no zone's offset is finer."""
@@ -144,19 +158,10 @@ def forecast(
             jobs.append(job_forecast(job, begin, end, durations.get(name), chance, calendars))
         else:
             on_demand.append(name)
-    return forecast_of_jobs(jobs, on_demand, begin, end, zone)
-
-
-def forecast_of_jobs(jobs: list[JobForecast], on_demand: list[str], begin: Micros, end: Micros, zone: str) -> Forecast:
-    return Forecast(
-        begin=begin,
-        end=end,
-        zone=zone,
-        jobs=jobs,
-        on_demand=on_demand,
-        changes=change_forecasts(jobs, begin, end),
-        by_minute=_by_minute(jobs),
-    )
+    found = Forecast(begin=begin, end=end, zone=zone, on_demand=on_demand, changes=change_forecasts(jobs, begin, end))
+    for each in jobs:
+        found.add(each)
+    return found
 
 
 def job_forecast(
@@ -216,14 +221,3 @@ def _words(notes: Mapping[Micros, str]) -> str:
     passes = [note.partition(" ")[0] for note in notes.values()]
     counted = [f"{passes.count(each)} on the {each} pass" for each in ("first", "second") if each in passes]
     return f"runs in the repeated time: {', '.join(counted)}"
-
-
-def _by_minute(jobs: Sequence[JobForecast]) -> Counter[int]:
-    counts: Counter[int] = Counter()
-    for job in jobs:
-        skipped = job.overlaps.outcomes if job.skipped else {}
-        if skipped:
-            counts.update(at // MINUTE for at in job.ticks if skipped.get(at) != SKIPPED)
-        else:
-            counts.update([at // MINUTE for at in job.ticks])
-    return counts

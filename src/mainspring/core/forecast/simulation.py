@@ -20,7 +20,7 @@ from ..jobs.calendars import Calendars
 from ..queries.job_lists import JobLists
 from ..queries.queries import Queries
 from ..views.job import JobView, job_of
-from .forecast import Forecast, forecast_of_jobs
+from .forecast import Forecast, change_forecasts
 from .timeline import forecast_of, goes_on, usual_seconds
 
 MOST_JOBS = 200
@@ -65,21 +65,20 @@ class Simulations:
             if all(view.name != name for view in views):
                 raise JobNotFound(name, [view.name for view in views])
         calendars = await self._calendars.of([job_of(view) for view in views])
-        found, on_demand, sources = [], [], {}
+        found, sources = Forecast(begin=now, end=end, zone=zone), dict[str, str]()
         for view in views:
             job = job_of(view)
             if not job.ticking:
-                on_demand.append(view.name)
+                found.on_demand.append(view.name)
                 continue
             takes = given.get(view.name, usual_seconds(view))
             if takes is not None:
                 sources[view.name] = GIVEN if view.name in given else MEAN
-            found.append(forecast_of(job, now, end, takes, calendars))
+            found.add(forecast_of(job, now, end, takes, calendars))
             await asyncio.sleep(0)
-        unfinished = frozenset(each.name for each in found if goes_on(each))
-        return Simulation(
-            forecast_of_jobs(found, on_demand, now, end, zone), sources, unfinished, max(0, total - len(views))
-        )
+        found.changes = change_forecasts(found.jobs, now, end)
+        unfinished = frozenset(each.name for each in found.jobs if goes_on(each))
+        return Simulation(found, sources, unfinished, max(0, total - len(views)))
 
     async def _jobs(self, names: Sequence[str], queue: str | None) -> tuple[list[JobView], int]:
         """The jobs to forecast, and how many there are."""

@@ -12,6 +12,8 @@ from ...core.render.entities import Instant, JsonForm
 from .fields import NO_NUL, PAGE, Limit, Name, QueryFields, Short
 
 MOST_NAMES = 50
+MOST_SKIPPED = 1_000
+"""Runs are merged one by one from those of all jobs: this takes about 10 ms."""
 
 
 class SimulationQuery(QueryFields):
@@ -35,7 +37,9 @@ class SimulationQuery(QueryFields):
         Field(min_length=1, max_length=100, pattern=NO_NUL, description="The zone of the answer's totals by hour."),
     ] = None
     limit: Limit = PAGE
-    offset: Annotated[int, Field(ge=0, le=1_000_000, description="How many runs to skip.")] = 0
+    offset: Annotated[
+        int, Field(ge=0, le=MOST_SKIPPED, description="How many runs to skip; further ahead, ask for fewer jobs.")
+    ] = 0
 
 
 class SimulationJson(JsonForm, rename={"begin": "from", "end": "to"}):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -15,7 +14,7 @@ from ...model.time.instants import to_datetime
 from ...model.values.reading import duration, zone, zone_name
 from ..errors import respond
 from ..models.simulate import SimulationJson, SimulationQuery
-from ..request import Viewing, json
+from ..request import Viewing, in_turns, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
@@ -38,7 +37,6 @@ async def simulate(call: Viewing, wanted: Annotated[SimulationQuery, Query()]) -
         duration("span", wanted.span), zone=where, names=wanted.job or (), queue=wanted.queue, durations=durations
     )
     forecast = found.forecast
-    runs = islice(forecast.runs_in_order(), wanted.offset, wanted.offset + wanted.limit)
     rendered = {
         "from": instant_text(to_datetime(forecast.begin)),
         "to": instant_text(to_datetime(forecast.end)),
@@ -48,8 +46,8 @@ async def simulate(call: Viewing, wanted: Annotated[SimulationQuery, Query()]) -
         "left_out": found.left_out,
         "on_demand": forecast.on_demand,
         "clock_changes": clock_changes_json(forecast),
-        "jobs": [job_forecast_json(job, found.sources) for job in forecast.jobs],
-        "runs": [run_json(run) for run in runs],
+        "jobs": await in_turns(forecast.jobs, lambda job: job_forecast_json(job, found.sources)),
+        "runs": [run_json(run) for run in forecast.page(wanted.offset, wanted.limit)],
         "total": sum(len(job.ticks) for job in forecast.jobs),
         "limit": wanted.limit,
         "offset": wanted.offset,
