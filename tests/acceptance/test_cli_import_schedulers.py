@@ -197,6 +197,15 @@ def test_a_scheduler_object_of_apscheduler(run: Run, tmp_path: Path) -> None:
     assert [row["result"] for row in report["rows"]] == ["exact", "exact"]
     assert "counted from the import" in report["rows"][1]["reason"]
     assert run("import", "apscheduler", "--from", "old_jobs:scheduler")["import"] is None
+    run("import", "apscheduler", "--undo")
+    source = ["import", "apscheduler", "--from", "old_jobs:scheduler"]
+    disabled = run(*source, "--disabled")
+    assert {jobs(run)[row["job"]]["schedule_enabled"] for row in disabled["rows"]} == {False}
+    enabled = run(*source)
+    assert enabled["counts"] == {"create": 0, "update": 2, "unchanged": 0, "review": 0}
+    assert {jobs(run)[row["job"]]["schedule_enabled"] for row in enabled["rows"]} == {True}
+    assert {each["outcome"] for each in run("import", "apscheduler", "--undo")["jobs"]} == {"restored"}
+    assert {jobs(run)[row["job"]]["schedule_enabled"] for row in enabled["rows"]} == {False}
     assert "a scheduler of APScheduler 3" in run("import", "apscheduler", "--from", "old_jobs:refresh.__name__", code=2)
     sys.modules.pop("old_jobs", None)
 

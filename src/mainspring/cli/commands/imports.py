@@ -52,6 +52,7 @@ def import_options(command: Command) -> Command:
         [
             click.option("--handler", metavar="NAME", help="The handler of jobs that name none."),
             click.option("--timezone", metavar="ZONE", help="The zone of schedules that name none  [default: setting]"),
+            click.option("--disabled", is_flag=True, help="Import without schedules; later, import again without it."),
             click.option("--dry-run", is_flag=True, help="Show the whole report, and change nothing."),
             click.option("--undo", is_flag=True, help="Put back what the last import, or --import, changed."),
             click.option("--import", "import_id", metavar="ID", help="With --undo: this import instead of the last."),
@@ -104,7 +105,7 @@ def import_crontab(
     pairs = _pairs(mapping)
     lines = read_crontab(_text(file), system=system, user=user, users=_users(), environment=environment)
     rows = [_row_of(line, pairs, given["handler"], given["timezone"]) for line in lines]
-    return _import(session, rows, "crontab", str(file), given["dry_run"])
+    return _import(session, rows, f"crontab {file}", given)
 
 
 @example("import cron-rows rows.csv --format csv --handler shell --dry-run")
@@ -132,7 +133,7 @@ def import_cron_rows(
         is_json = form == "json" or (form is None and str(file).lower().endswith((".json", ".jsonl")))
         rows = (rows_of_json if is_json else rows_of_csv)(_text(file))
     wanted = import_rows(rows, given["handler"], given["timezone"])
-    return _import(session, wanted, "cron-rows", file or "of a query", given["dry_run"])
+    return _import(session, wanted, f"cron-rows {file or 'of a query'}", given)
 
 
 # --- other schedulers -------------------------------------------------------------------------------------------------
@@ -235,7 +236,7 @@ def _import_mapped(
 ) -> int:
     pairs = _pairs(mapping)
     wanted = [_with_handler(row, pairs, given["handler"], given["timezone"]) for row in rows]
-    return _import(session, wanted, kind, "", given["dry_run"])
+    return _import(session, wanted, kind, given)
 
 
 def _with_handler(row: ImportRow, pairs: Sequence[tuple[str, str]], handler: str | None, tz: str | None) -> ImportRow:
@@ -256,12 +257,14 @@ def _now() -> datetime:
 # --- importing --------------------------------------------------------------------------------------------------------
 
 
-def _import(session: ClientSession, rows: Sequence[ImportRow], kind: str, place: str, dry_run: bool) -> int:
-    source = f"{kind} {place}".strip()
+def _import(session: ClientSession, rows: Sequence[ImportRow], source: str, given: dict[str, Any]) -> int:
+    """`source` names the command, and the file if there is one."""
+    dry_run, kind = given["dry_run"], source.partition(" ")[0]
+    wanted = [msgspec.structs.replace(row, enabled=False) for row in rows] if given["disabled"] else rows
 
     async def work(app: Mainspring) -> tuple[str | None, list[Planned]]:
         imports = (await app._runtime.engine()).imports
-        planned = await imports.plan(rows)
+        planned = await imports.plan(wanted)
         return (None, planned) if dry_run else await imports.apply(planned, by=operator(), source=source)
 
     id, planned = session.call(work)
