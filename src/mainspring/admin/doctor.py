@@ -179,8 +179,10 @@ class _Gathering:
                 return await read()
         except TimeoutError:
             self._unknown(f"reading took more than {PATIENCE:.0f} s", *groups)
-        except (MainspringError, OSError) as error:
+        except MainspringError as error:
             self._unknown(str(error), *groups)
+        except Exception as error:  # whatever it is, the other groups are gathered
+            self._unknown(f"{type(error).__name__}: {error}", *groups)
         return None
 
     def _unknown(self, reason: str, *groups: Group) -> None:

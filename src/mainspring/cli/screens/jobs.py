@@ -7,10 +7,11 @@ from datetime import datetime
 
 import click
 
+from ...core.deploys.records import SEPARATE, conflict_words
 from ...core.render.masking import masked, shown_params
 from ...core.rules.secret_params import mask_fields
 from ...core.rules.stopping import stop_text
-from ...core.views.job import Declarer, JobTotals, JobView, job_of
+from ...core.views.job import JobTotals, JobView, job_of
 from ...model.job import JobSpec
 from ...model.limits import Limit
 from ...model.policies import CatchUp, MissedRule, Retention, Retry, as_catch_up
@@ -122,7 +123,7 @@ def print_job(view: JobView) -> None:
             "occurrences": _occurrences_text(view, at) if view.occurrences else None,
             "cancelled": moment(view.cancelled_at, at) if view.cancelled_at else None,
             "changed": f"{compact(overrides)} by operators, against the code" if overrides else None,
-            "conflict": conflict_text(view.conflict) if view.conflict else None,
+            "conflict": f"{conflict_words(view.conflict)}; {SEPARATE}" if view.conflict else None,
             "orphaned": "no running process declares this job" if view.orphaned else None,
             "created": moment(view.created_at, at),
         }
@@ -134,11 +135,6 @@ def _schedule_text(view: JobView) -> str | None:
     if view.schedule:
         return f"{view.description_of_schedule}  [{view.schedule}]"
     return None if view.after else view.description_of_schedule
-
-
-def conflict_text(declarers: Sequence[Declarer]) -> str:
-    places = " and ".join(f"{each.application} as {each.handler}" for each in declarers)
-    return f"running applications declare it with different code: {places}; give each a database of its own"
 
 
 def runs_text(stats: JobTotals) -> str:

@@ -135,6 +135,14 @@ def live_applications(workers: Iterable[WorkerInfo], now: Micros, lease: float) 
     )
 
 
+SEPARATE = "give each a database of its own"
+
+
+def conflict_words(declarers: Iterable[Declarer]) -> str:
+    places = " and ".join(f"{each.application} as {each.handler}" for each in declarers)
+    return f"running applications declare it with different code: {places}"
+
+
 def conflicts_of(code: Mapping[str, Mapping[str, str]]) -> list[Conflict]:
     """Jobs that these applications declare with different code.
 

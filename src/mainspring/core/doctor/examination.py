@@ -94,8 +94,11 @@ def examine(checks: Sequence[Check], facts: Facts) -> Report:
     for check in checks:
         missing = [group for group in check.needs if getattr(facts, group) is None]
         if not missing:
-            ran.append(check)
-            findings += _bounded(check, _findings(check, facts))
+            try:
+                findings += _bounded(check, _findings(check, facts))
+                ran.append(check)
+            except Exception as error:  # a check with a bug must not hide what the others find
+                reasons.setdefault(f"the check failed: {type(error).__name__}: {error}", []).append(check.id)
         elif reason := next((facts.unknown[group] for group in missing if group in facts.unknown), ""):
             reasons.setdefault(reason, []).append(check.id)
     findings.sort(key=_place)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ...model.time.instants import SECOND, Micros, to_datetime
 from ...model.values.reading import duration_text
+from ..deploys.records import conflict_words
 from ..rules import problems
 from ..rules.problem_facts import Facts
 from ..rules.problems import Problem, ProblemKind, span_text
@@ -46,8 +47,7 @@ def nothing_runs(live: LiveFacts) -> Iterator[Found]:
 
 def conflicts(live: LiveFacts) -> Iterator[Found]:
     for conflict in live.conflicts:
-        places = " and ".join(f"{each.application} as {each.handler}" for each in conflict.declarers)
-        yield Found(f"job {conflict.job}: running applications declare it with different code: {places}")
+        yield Found(f"job {conflict.job}: {conflict_words(conflict.declarers)}")
 
 
 def different_leases(live: LiveFacts) -> Iterator[Found]:

@@ -13,6 +13,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+import psycopg
+
 from ...model.errors import StoreError
 from ...model.store.inspection import ObjectKey, PostgresFacts, SchemaObject, SchemaObjects
 from ...model.values.reading import duration
@@ -279,7 +281,10 @@ async def _partitions(session: Session, schema: str) -> tuple[tuple[str, ...], b
 async def _hears(address: Address) -> bool:
     """Whether a notification on the connection for LISTEN comes back. A pooler in transaction mode loses it."""
     channel, heard = f"doctor_{secrets.token_hex(4)}", asyncio.Event()
-    wire = Wire(await connect(address.listen), PATIENCE, prepares=False)
+    try:
+        wire = Wire(await connect(address.listen), PATIENCE, prepares=False)
+    except (psycopg.Error, OSError, TimeoutError):
+        return False
     try:
         wire.on_notification(lambda payload: heard.set())
         await wire.fetch(f"LISTEN {channel}", ())

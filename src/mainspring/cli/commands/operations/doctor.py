@@ -60,6 +60,7 @@ class _Patient:
     """What is examined. Settings or declarations that are refused are findings; the rest is examined without them."""
 
     def __init__(self, target: str | None, url: str | None) -> None:
+        self.target = target
         self.app: Mainspring | None = None
         self.settings: Settings | None = None
         self.configuration = ConfigurationFacts()
@@ -131,7 +132,7 @@ def _print_sql(report: Report) -> None:
 
 
 def _print(report: Report, patient: _Patient) -> None:
-    click.echo(f"Examined {patient.name}\n")
+    click.echo(f"Examined {patient.name}{f' with {patient.target}' if patient.target else ''}\n")
     for each in report.findings:
         _line(each.severity, each.area, each.words)
         _line("", "", f"→ {each.remedy}", "  ")
