@@ -137,6 +137,7 @@ def _column(schema: str, row: Row) -> Iterator[SchemaObject]:
             definition=default or "generated",
             create=f"{column} ADD GENERATED ALWAYS AS IDENTITY;" if identity else f"{column} SET DEFAULT {default};",
             drop=f"{column} DROP {'IDENTITY' if identity else 'DEFAULT'};",
+            replace="" if identity else f"{column} SET DEFAULT {default};",
             parent=parent,
             inline=True,
         )

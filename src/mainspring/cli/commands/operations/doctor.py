@@ -170,9 +170,7 @@ def _line(severity: str, area: str, words: str, hang: str = "") -> None:
     indent = MARGIN + AREA
     width = max(screen.width - indent, 30)
     lines = textwrap.wrap(words, width, subsequent_indent=hang, break_on_hyphens=False) or [""]
-    head = Text(severity.ljust(MARGIN), style=STYLES.get(severity, ""))
-    head.append(area.ljust(AREA), style="bold")
-    head.append(lines[0], style="")
-    screen.print(head, soft_wrap=True)
+    parts = (severity.ljust(MARGIN), STYLES.get(severity, "")), (area.ljust(AREA), "bold"), lines[0]
+    screen.print(Text.assemble(*parts), soft_wrap=True)
     for line in lines[1:]:
         screen.print(Text(" " * indent + line), soft_wrap=True)
