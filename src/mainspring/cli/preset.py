@@ -17,6 +17,8 @@ import click
 from .root import CommandGroup, root
 
 APPLICATION = "MODULE:APP"
+WITHOUT = ("init",)
+"""Commands for those who have no application yet."""
 _EXAMPLE = re.compile(r"^  mainspring ", re.MULTILINE)
 _NAMED = re.compile(r"(?<= )(?:--app )?[a-z][\w.]*:[a-z]\w* ?")
 
@@ -35,10 +37,10 @@ class PresetRoot(CommandGroup):
         self._target, self._program = target, program
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return root.list_commands(ctx)
+        return [name for name in root.list_commands(ctx) if name not in WITHOUT]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = root.get_command(ctx, cmd_name)
+        command = None if cmd_name in WITHOUT else root.get_command(ctx, cmd_name)
         return None if command is None else _preset(command, self._target, self._program)
 
 

@@ -53,8 +53,7 @@ def shares_sqlite() -> bool:
     """Whether the store is a SQLite file that Django writes to as well."""
     from . import app
 
-    configuration = app.configuration
-    return configuration.store_is_django and connections[configuration.database].vendor == "sqlite"
+    return app.configuration.store_is_django and app.settings.database_url.startswith("sqlite:")
 
 
 def open_store(**_: Any) -> None:

@@ -55,7 +55,8 @@ UNCOUNTED = ("handed_back", "snoozed")
 
 
 class TasksBackend(BaseTaskBackend):  # type: ignore[misc]  # Django ships no types
-    """Runs tasks as jobs of Mainspring. OPTIONS are options of those jobs: `max_attempts`, `timeout`, `retry` ..."""
+    """Runs tasks as jobs of Mainspring. OPTIONS are options of those jobs: `max_attempts`, `timeout`, `retry` ... An
+    exception ends a task, as with Django's own backends, unless OPTIONS give it more attempts."""
 
     supports_defer = True
     supports_async_task = True
@@ -114,8 +115,8 @@ def _register(task: Any, options: Mapping[str, Any]) -> None:
     _tasks[name] = task
     handler = _awaited(name) if iscoroutinefunction(task.func) else _blocking(name)
     handler.__doc__ = task.func.__doc__
-    declared = {"queue": task.queue_name, "priority": task.priority, "allow_override": True, **options}
-    app._runtime.registry.declare(name, handler, **declared)
+    declared = {"queue": task.queue_name, "priority": task.priority, "max_attempts": 1, "allow_override": True}
+    app._runtime.registry.declare(name, handler, **(declared | dict(options)))
 
 
 def _blocking(name: str) -> Any:

@@ -19,6 +19,8 @@ class Project:
 
     def __init__(self, folder: Path = PROJECT, settings: str = "settings", **environment: str) -> None:
         self._folder = folder
+        self.cwd: Path | None = None
+        """Where its commands are started; None for anywhere else."""
         own = {"DJANGO_SETTINGS_MODULE": settings, "PYTHONWARNINGS": "default"}
         self._environment = {**os.environ, **own, **environment}
 
@@ -27,6 +29,7 @@ class Project:
         ended = subprocess.run(
             self._command(script, arguments),
             env=self._environment,
+            cwd=self.cwd,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -40,7 +43,11 @@ class Project:
         """A command of manage.py that runs until it is told to stop, which it must do in good order."""
         with log.open("wb") as output:
             process = subprocess.Popen(
-                self._command("manage.py", arguments), env=self._environment, stdout=output, stderr=subprocess.STDOUT
+                self._command("manage.py", arguments),
+                env=self._environment,
+                cwd=self.cwd,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
         try:
             yield process

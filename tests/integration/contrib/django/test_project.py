@@ -19,6 +19,7 @@ def project_on(database: str, folder: Path, **environment: str) -> Project:
     return Project(PROJECT_POSTGRES=postgres().new_database(), **environment)
 
 
+@pytest.mark.req("DEV-3", "ENQ-2")
 @pytest.mark.parametrize(("database", "store"), [("sqlite", ""), ("postgres", ""), ("postgres", "elsewhere")])
 def test_an_enqueue_belongs_to_the_open_transaction(database: str, store: str, tmp_path: Path) -> None:
     """On Django's own connection where the store is in its database, otherwise after the commit."""
