@@ -338,19 +338,22 @@ def test_the_screen_for_people(cli: CommandLine, columns: int) -> None:
         *("simulate", "shop:app", "--from", "2026-10-25", "--to", "2026-10-26T00:00", "--hourly", "--limit", "7"),
         *("--duration", "crawl=45m"),
         COLUMNS=str(columns),
+        TZ="Asia/Tokyo",
     )
     told = done.stdout
     for line in (
         "jobs            3, and 1 on demand only",
         "overlaps        24 skipped",
         "Runs by hour of the day (Europe/Paris)",
-        "Europe/Paris: clocks go back from 2026-10-25 03:00 to 02:00 (2026-10-25T01:00:00Z)",
+        "Europe/Paris: clocks go back from 2026-10-25 03:00 to 02:00 (2026-10-25 10:00:00 +0900)",
         "  careful: runs in the repeated time: 1 on the first pass, 1 on the second pass",
-        "Sun 2026-10-25 02:30:00 +0200  2026-10-25 00:30:00Z  careful  first pass of the repeated time"[: columns - 2],
+        "Sun 2026-10-25 02:30:00 +0200  2026-10-25 09:30:00 +0900  careful  first pass of the repeated time"[
+            : columns - 2
+        ],
     ):
         assert line in told, told
     assert told.index("busiest hour") < told.index("Changes of the clocks") < told.index("Jobs") < told.index("Runs\n")
-    shown = told.partition("Runs\nLOCAL")[2].strip().splitlines()
+    shown = told.partition("Runs\nIN THE JOB'S ZONE")[2].strip().splitlines()
     assert len(shown) == 1 + 7
 
 

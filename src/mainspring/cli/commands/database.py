@@ -142,7 +142,7 @@ def _fields(found: schema.SchemaStatus) -> dict[str, Any]:
         "pending": _numbers(found.pending) or "none",
         "to take away": contracts if found.contracts else None,
         "functions to replace": outdated if found.outdated else None,
-        "releases have to know": f"step {found.required}",
+        "usable by": f"releases that know step {found.required}",
         "this release": f"Mainspring {found.version}",
         "workers running": ", ".join(running) or "none",
     }

@@ -8,7 +8,6 @@ import click
 
 from ...app.mainspring import Mainspring
 from ...core.access.api_tokens import NewToken, TokenView, token_json
-from ...core.render.entities import instant_text
 from ...model.values.access import Role, RoleName
 from ..completion import names_of
 from ..root import EXIT_CODES, CommandGroup, example
@@ -39,7 +38,7 @@ def create_token(session: ClientSession, name: str, role: RoleName, expires: str
     shape = {"token": made.text.reveal(), **token_json(made.token)}
     session.show(shape, lambda: click.echo(made.text.reveal()))
     if not session.wants_json:
-        end = "until it is revoked" if made.token.expires_at is None else f"until {instant_text(made.token.expires_at)}"
+        end = "until it is revoked" if made.token.expires_at is None else f"until {moment(made.token.expires_at)}"
         note(f"token {made.token.id} ({name}, {role}) is valid {end}; it is not shown again")
     if not taken:
         note("servers accept API tokens once api_tokens is set: MAINSPRING_API_TOKENS=true")

@@ -111,6 +111,11 @@ def without_distance(text: str) -> str:
     return text.partition(" (")[0]
 
 
+def own_clock(at: datetime) -> str:
+    """`2026-03-01 14:00:05 +0100`: a time by the reader's own clock, beside one in another zone."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S %z}"
+
+
 def local_zone(at: datetime) -> str:
     """What the reader's own zone is called at that time: `UTC`, `CET`."""
     return at.astimezone().tzname() or "local"

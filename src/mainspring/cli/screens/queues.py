@@ -87,7 +87,7 @@ def ceiling(view: QueueView) -> str | None:
 
 def alive(view: QueueView) -> str:
     if view.own:
-        return f"{view.workers_alive}, Mainspring itself"
+        return f"{view.workers_alive}, built in"
     return str(view.workers) if view.workers == view.workers_alive else f"{view.workers_alive} of {view.workers} alive"
 
 
@@ -98,7 +98,7 @@ def age(seconds: float | None) -> str:
 QUEUE_COLUMNS = [
     Column("QUEUE", lambda view: view.name, "keep"),
     Column("READY", lambda view: str(view.ready), right=True),
-    Column("PLANNED", lambda view: str(view.planned), right=True),
+    Column("PLANNED", lambda view: str(view.planned), "drop", right=True),
     Column("PARKED", lambda view: str(view.parked), "drop", right=True),
     Column("RUNNING", lambda view: str(view.running), right=True),
     Column("OLDEST", lambda view: age(view.oldest), right=True),

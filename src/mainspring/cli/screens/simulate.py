@@ -17,7 +17,7 @@ from ...core.render.entities import instant_text
 from ...model.time.instants import to_datetime
 from ...model.time.zones import known_zone
 from ...model.values.reading import duration_text
-from .output import console, note, print_fields
+from .output import console, note, own_clock, print_fields
 from .table import Column, print_table
 
 BAR = 40
@@ -88,7 +88,7 @@ def _print_changes(found: Forecast) -> None:
     _title("Changes of the clocks")
     screen = console()
     for change, zone, touched in found.changes:
-        screen.print(f"{describe(zone, change)} ({instant_text(change.at)})", soft_wrap=True)
+        screen.print(f"{describe(zone, change)} ({own_clock(change.at)})", soft_wrap=True)
         for job, words in touched.items():
             screen.print(f"  {job}: {words}", soft_wrap=True)
         if not touched:
@@ -111,14 +111,18 @@ def _print_exceptions(found: Forecast) -> None:
 def _print_jobs(found: Forecast, sources: Mapping[str, str]) -> None:
     columns = [
         Column("JOB", lambda job: job.name),
-        Column("RUNS", lambda job: f"{job.runs:,}"),
+        Column("RUNS", lambda job: f"{job.runs:,}", right=True),
         Column("FIRST", lambda job: _local(job, 0)),
         Column("LAST", lambda job: _local(job, -1), "drop"),
         Column("TAKES", lambda job: _takes(job, sources), "drop"),
         Column("OVERLAPS", _overlap_words, "cut"),
-        Column("SCHEDULE", lambda job: job.job.trigger.describe() if job.job.trigger is not None else "-", "cut"),
+        Column("SCHEDULE", _schedule, "cut", readable=24),
     ]
     print_table(columns, sorted(found.jobs, key=lambda each: (-len(each.ticks), each.name)))
+
+
+def _schedule(job: JobForecast) -> str:
+    return job.job.trigger.describe() if job.job.trigger is not None else "-"
 
 
 def _takes(job: JobForecast, sources: Mapping[str, str]) -> str:
@@ -139,8 +143,8 @@ def _overlap_words(job: JobForecast) -> str:
 
 def _print_runs(found: Forecast, limit: int | None) -> None:
     columns = [
-        Column("LOCAL", lambda run: f"{run.local:%a %Y-%m-%d %H:%M:%S %z}"),
-        Column("UTC", lambda run: f"{to_datetime(run.at):%Y-%m-%d %H:%M:%S}Z"),
+        Column("IN THE JOB'S ZONE", lambda run: f"{run.local:%a %Y-%m-%d %H:%M:%S %z}"),
+        Column("HERE", lambda run: own_clock(to_datetime(run.at))),
         Column("JOB", lambda run: run.job),
         Column("NOTE", _run_note, "cut"),
     ]

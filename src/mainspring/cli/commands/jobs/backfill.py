@@ -278,7 +278,7 @@ def _print_all(found: Sequence[Backfill]) -> None:
         return
     columns = [
         Column("ID", lambda each: each.id, "keep", short_id),
-        Column("JOB", lambda each: each.job, "cut"),
+        Column("JOB", lambda each: each.job, "cut", readable=20),
         Column("STATUS", lambda each: status(each.state)),
         Column("WINDOWS", _progress),
         Column("CREATED", lambda each: moment(each.created_at), "keep", without_distance),

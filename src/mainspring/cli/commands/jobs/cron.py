@@ -15,7 +15,7 @@ from ....model.triggers import cron as cron_trigger
 from ....model.triggers.clock_changes import ClockChange, clock_changes, effect
 from ....model.values.reading import instant, zone, zone_name
 from ...root import EXIT_CODES, CommandGroup, example
-from ...screens.output import now, print_fields, print_json, relative
+from ...screens.output import now, own_clock, print_fields, print_json, relative
 from ...screens.table import Column, print_table
 
 CHANGES_SHOWN = 2
@@ -51,7 +51,7 @@ def cron() -> None:
 def explain(
     expression: str, tz: str, count: int, after: str | None, dst_gap: Gap, dst_overlap: Overlap, output: str
 ) -> None:
-    """Say EXPRESSION in plain words and show its next runs, in local and UTC time, and the next two clock changes.
+    """Say EXPRESSION in plain words and show its next runs, in its zone and in yours, and the next two clock changes.
 
     Five fields, or six with the seconds first: '0 30 3 * * *' is 03:30 every day.
     """
@@ -109,8 +109,8 @@ def _print(expression: str, trigger: Cron, where: tzinfo, runs: list[datetime], 
         return
     at = now()
     columns = [
-        Column("LOCAL", lambda run: f"{run.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}"),
-        Column("UTC", lambda run: f"{run:%Y-%m-%d %H:%M:%S}Z"),
+        Column(zone_name(where), lambda run: f"{run.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}"),
+        Column("HERE", own_clock),
         Column("WHEN", lambda run: relative(run - at)),
     ]
     print_table(columns, runs)
@@ -128,7 +128,7 @@ def _change_in_words(trigger: Cron, change: ClockChange) -> str:
     verb = "forward" if change.kind == "gap" else "back"
     until = f"{new:%H:%M}" if old.date() == new.date() else f"{new:%a %Y-%m-%d %H:%M}"
     heading = f"Clocks go {verb} {_size(change.size)}, {old:%a %Y-%m-%d %H:%M} to {until}"
-    return f"{heading} ({change.at:%Y-%m-%d %H:%M}Z)\n  {effect(trigger, change).words}"
+    return f"{heading} ({own_clock(change.at)})\n  {effect(trigger, change).words}"
 
 
 def _size(size: timedelta) -> str:

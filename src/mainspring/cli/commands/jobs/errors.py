@@ -52,7 +52,9 @@ def list_errors(session: ClientSession, **wanted: Any) -> None:
     found = session.call(lambda app: app.errors.all(**wanted))
     session.show([error_group_json(view) for view in found], lambda: _print_list(found))
     if found and not session.wants_json:
-        hint(f"More about one: mainspring errors show {found[0].id}; run its executions again: mainspring errors retry")
+        hint(
+            f"More about one: mainspring errors show {found[0].id}; run its executions again: mainspring errors retry {found[0].id}"
+        )
 
 
 @example("errors show 5f0c8a3b9d21")
@@ -137,10 +139,10 @@ def _print_list(found: Sequence[ErrorGroupView]) -> None:
     at = now()
     columns = [
         Column("GROUP", lambda view: view.id),
-        Column("COUNT", lambda view: f"{view.count:,}"),
+        Column("COUNT", lambda view: f"{view.count:,}", right=True),
         Column("LAST SEEN", lambda view: moment(view.last_seen_at, at), "keep", without_distance),
         Column("MUTED", lambda view: "muted" if view.muted else ""),
-        Column("JOBS", lambda view: _names(view.jobs, view.jobs_total, 2), "cut"),
+        Column("JOBS", lambda view: _names(view.jobs, view.jobs_total, 2), "cut", readable=16),
         Column("ERROR", _short_error, "last", readable=36),
         Column("LAST 24 H", lambda view: sparkline(_by_three_hours(view.trend)), "drop"),
         Column("FIRST SEEN", lambda view: moment(view.first_seen_at, at), "drop"),

@@ -101,7 +101,7 @@ def _print(job: str, shown: Windows, found: Windows, tz: str) -> None:
             Column(f"WINDOW ({tz})", lambda each: window_words(each.window, tz)),
             Column("STATE", _state),
             Column("FINISHED", lambda each: moment(each.finished_at), "keep", without_distance),
-            Column("RUNS", lambda each: str(each.runs or "-"), "drop"),
+            Column("RUNS", lambda each: str(each.runs or "-"), "drop", right=True),
             Column("LAST RUN", lambda each: each.last_state or "-", "drop"),
             Column("EXECUTION", lambda each: each.execution_id or "-", "drop", short_id),
         ]

@@ -133,11 +133,11 @@ def _print_locks(found: LockPage) -> None:
         return
     columns = [
         Column("KIND", lambda lock: lock.kind),
-        Column("NAME", lambda lock: lock.name, "cut"),
-        Column("JOB", lambda lock: lock.job or "-", "cut"),
-        Column("OWNER", lambda lock: lock.owner or f"({lock.status})", "cut"),
+        Column("NAME", lambda lock: short_id(lock.name), "cut", readable=16),
+        Column("JOB", lambda lock: lock.job or "-", "cut", readable=16),
+        Column("OWNER", lambda lock: short_id(lock.owner) if lock.owner else f"({lock.status})", "cut"),
         Column("SINCE", lambda lock: moment(lock.acquired_at), "keep", without_distance),
-        Column("UNTIL", lambda lock: "-" if lock.expires_at is None else moment(lock.expires_at)),
+        Column("UNTIL", lambda lock: moment(lock.expires_at), "keep", without_distance),
         Column("EXECUTION", lambda lock: lock.execution_id or "-", "drop"),
     ]
     print_table(columns, found.items)

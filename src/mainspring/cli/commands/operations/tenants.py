@@ -34,9 +34,9 @@ def tenants(session: ClientSession, sort: TenantOrder, limit: int) -> None:
             return
         columns = [
             Column("TENANT", lambda view: view.tenant, "keep"),
-            Column("WAITING", lambda view: f"{view.waiting:,}"),
-            Column("RUNNING", lambda view: f"{view.running:,}"),
-            Column("FAILED 24 H", lambda view: f"{view.failed:,}"),
+            Column("WAITING", lambda view: f"{view.waiting:,}", right=True),
+            Column("RUNNING", lambda view: f"{view.running:,}", right=True),
+            Column("FAILED 24 H", lambda view: f"{view.failed:,}", right=True),
         ]
         print_table(columns, found)
 

@@ -22,7 +22,7 @@ from ....model.values.reading import duration
 from ....observe.logs.setup import already_configured, configure_logging
 from ...completion import names_of
 from ...root import REFUSED, example
-from ...screens.output import moment
+from ...screens.output import moment, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
 
@@ -102,16 +102,16 @@ def late_shape(one: LateJob) -> dict[str, Any]:
 
 
 _COLUMNS = [
-    Column("JOB", lambda runs: runs.job),
-    Column("MISSED SINCE", lambda runs: moment(runs.first_at)),
-    Column("LAST", lambda runs: moment(runs.last_at)),
-    Column("RUNS", lambda runs: f"{runs.count}{'' if runs.exact else '+'}"),
+    Column("JOB", lambda runs: runs.job, "cut", readable=20),
+    Column("MISSED SINCE", lambda runs: moment(runs.first_at), "keep", without_distance),
+    Column("LAST", lambda runs: moment(runs.last_at), "keep", without_distance),
+    Column("RUNS", lambda runs: f"{runs.count:,}{'' if runs.exact else '+'}", right=True),
 ]
 _LATE = [*_COLUMNS, Column("WHY", lambda late: "no worker takes it" if late.waiting else "no scheduler started it")]
 _HISTORY = [
     *_COLUMNS,
     Column("REASON", lambda runs: runs.reason or "-"),
-    Column("REPORTED", lambda runs: moment(runs.reported_at)),
+    Column("REPORTED", lambda runs: moment(runs.reported_at), "drop", without_distance),
 ]
 
 
