@@ -33,6 +33,8 @@ COMMANDS = {
     "windows": "jobs.windows:windows",
     "backfill": "jobs.backfill:backfill",
     "bulk": "jobs.bulk:bulk",
+    "problems": "operations.problems:problems",
+    "top": "operations.top:top",
     "workers": "operations.cluster:workers",
     "queues": "operations.queues:queues",
     "handlers": "operations.queues:handlers",
@@ -48,9 +50,7 @@ COMMANDS = {
     "token": "tokens:token",
     "cron": "jobs.cron:cron",
     "simulate": "jobs.simulate:simulate",
-    "top": "operations.top:top",
     "watch": "operations.watch:watch",
-    "problems": "operations.problems:problems",
     "mcp": "mcp:mcp",
     "import": "imports:import_",
     "alerts": "operations.exports:alerts",
@@ -59,6 +59,8 @@ COMMANDS = {
     "config": "config:config",
     "completion": "completion:completion",
 }
+AREAS = {"": "Run and set up", "jobs": "Jobs and executions", "operations": "Operations"}
+"""The folders of `cli/commands`, as the help calls them."""
 EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an unknown name, option or database."
 LONGEST_HELP = 200
 
@@ -89,10 +91,15 @@ class CommandGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The first sentence of each command, wrapped instead of cut."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        self.format_section(ctx, formatter, "Commands", self.list_commands(ctx))
+
+    def format_section(
+        self, ctx: click.Context, formatter: click.HelpFormatter, title: str, names: Sequence[str]
+    ) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in names]
         rows = [(name, each.get_short_help_str(LONGEST_HELP)) for name, each in commands if each and not each.hidden]
         if rows:
-            with formatter.section("Commands"):
+            with formatter.section(title):
                 formatter.write_dl(rows)
 
 
@@ -108,6 +115,12 @@ class Root(CommandGroup):
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(f"{__package__}.commands.{module}"), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One section for each folder of commands."""
+        for area, title in AREAS.items():
+            names = [name for name, place in COMMANDS.items() if place.rpartition(".")[0] == area]
+            self.format_section(ctx, formatter, title, names)
 
 
 @example("jobs list --sort next_run_at", "problems", "run shop.jobs:app --roles scheduler,worker,api")

@@ -15,10 +15,10 @@ VARIABLE = "_MAINSPRING_COMPLETE"
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script of a shell: commands, options, and the names of jobs, queues, handlers, error groups
-    and others.
+    """Print the script with which a shell completes commands, options and names.
 
-    Names come from the database that the command would use. It is only read, for half a second at most.
+    The names of jobs, queues, handlers, error groups and others come from the database that the command would use. It
+    is only read, for half a second at most.
 
     \b
     In ~/.bashrc:                   eval "$(mainspring completion bash)"

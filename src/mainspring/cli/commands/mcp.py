@@ -15,7 +15,7 @@ from ...app.mainspring import Mainspring
 from ...config.rules import SecretFile
 from ...model.errors import ConfigurationError, InvalidValue
 from ...model.values.access import Secret
-from ..root import EXIT_CODES
+from ..root import EXIT_CODES, example
 from ..screens.output import note
 from ..screens.table import Column, print_table
 from ..session import ClientSession, source_options
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 TOKEN, TOKEN_FILE = "MAINSPRING_API_TOKEN", "MAINSPRING_API_TOKEN_FILE"
 
 
+@example("mcp --database-url sqlite:///jobs.db", "mcp --url http://localhost:8700 --list")
 @click.command(epilog=EXIT_CODES)
 @source_options
 @click.option("--url", metavar="URL", help="A running server instead, such as http://localhost:8700.")
@@ -55,8 +56,6 @@ def mcp(
 
     The tools are the routes of the HTTP interface. Without a token they only read; with the token of an operator there
     are commands too, each in the audit. An assistant starts this command itself: docs/mcp.md shows its configuration.
-
-    Example: mainspring mcp --database-url sqlite:///jobs.db
     """
     token = _token(token_file)
     if url is not None:

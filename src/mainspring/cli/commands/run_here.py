@@ -22,6 +22,7 @@ from ...model.errors import InvalidValue, StoreError
 from ...model.execution import State
 from ...model.job import Job
 from ...observe.logs.setup import already_configured, log_at_once
+from ..completion import applications, names_of
 from ..load import load_app
 from ..parameters import as_options, read_params, textual_parameters
 from ..root import EXIT_CODES, INTERRUPTED, REFUSED, example
@@ -35,7 +36,7 @@ BETWEEN_PROGRESS = 1.0
 
 @example("exec crawl --app shop.jobs:app --param pages=3", "exec report --app shop.jobs:app --tenant acme --pdb")
 @click.command("exec", epilog=EXIT_CODES)
-@click.argument("name", metavar="JOB")
+@click.argument("name", metavar="JOB", shell_complete=names_of("job"))
 @click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
 @click.option(
     "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
@@ -48,7 +49,14 @@ BETWEEN_PROGRESS = 1.0
 )
 @click.option("--tenant", "tenants", multiple=True, help="For this tenant; may be repeated. Without it: for all.")
 @click.option("--pdb", "post_mortem", is_flag=True, help="Open the debugger where the handler failed.")
-@click.option("--app", "target", metavar="MODULE:APP", envvar="MAINSPRING_APP", help="The application.")
+@click.option(
+    "--app",
+    "target",
+    metavar="MODULE:APP",
+    envvar="MAINSPRING_APP",
+    shell_complete=applications,
+    help="The application.",
+)
 @click.option("--log-level", metavar="LEVEL", default="info", help="debug, info, warning, error or critical.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs.")
 def exec_(

@@ -52,9 +52,8 @@ def list_errors(session: ClientSession, **wanted: Any) -> None:
     found = session.call(lambda app: app.errors.all(**wanted))
     session.show([error_group_json(view) for view in found], lambda: _print_list(found))
     if found and not session.wants_json:
-        hint(
-            f"More about one: mainspring errors show {found[0].id}; run its executions again: mainspring errors retry {found[0].id}"
-        )
+        hint(f"More about one: mainspring errors show {found[0].id}")
+        hint(f"Run its executions again: mainspring errors retry {found[0].id} --probe 5")
 
 
 @example("errors show 5f0c8a3b9d21")

@@ -18,6 +18,7 @@ from ....core.doctor.examination import AREAS, Report
 from ....core.doctor.facts import ConfigurationFacts, DeclarationFacts
 from ....model.errors import ConfigurationError, InvalidValue, MainspringError
 from ....model.values.database_url import without_password
+from ...completion import applications
 from ...load import FIELD, load_app
 from ...root import REFUSED, example
 from ...screens.output import console, print_json
@@ -30,7 +31,7 @@ LONGEST_SCRIPT = 20
 
 @example("doctor shop.jobs:app", "doctor --database-url postgresql://db/app --sql")
 @click.command()
-@click.argument("target", metavar="[MODULE:APP]", required=False)
+@click.argument("target", metavar="[MODULE:APP]", required=False, shell_complete=applications)
 @click.option("--app", metavar="MODULE:APP", envvar="MAINSPRING_APP", help="The same, as an option.")
 @click.option(
     "--database-url", metavar="URL", help="The database  [default: that of the application or of the settings]"
