@@ -30,9 +30,9 @@ class _PlainData(pickle.Unpickler):
 
 def stored_data(data: bytes, trust: bool) -> Any:
     """The data of a pickle, or of JSON; without `trust` only plain data."""
-    if data[:1] in (b"{", b"["):
-        return json.loads(data)
     try:
+        if data[:1] in (b"{", b"["):
+            return json.loads(data)
         return pickle.loads(data) if trust else _PlainData(io.BytesIO(data)).load()
     except PickleRefused:
         raise
