@@ -124,7 +124,7 @@ def _usage_text(error: click.ClickException) -> str:
         case click.BadParameter() if error.param is not None and isinstance(error.param.type, click.IntRange):
             text = _not_in_range(error, error.param, error.param.type)
         case click.UsageError() if extra := _EXTRA.fullmatch(error.message.rstrip(".")):
-            text = f"unexpected {extra['words']}; remove it, or put quotes around a value with spaces"
+            text = f"unexpected argument {extra['words']}; remove it, or put quotes around a value with spaces"
         case _:
             text = error.format_message()
     if not isinstance(error, click.UsageError) or error.ctx is None:

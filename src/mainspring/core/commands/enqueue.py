@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ...model.errors import CommandRefused, HandlerNotFound, InvalidValue, JobNotFound
+from ...model.errors import CommandRefused, HandlerNotFound, InvalidValue, JobNotFound, nearest
 from ...model.events import Skipped
 from ...model.execution import ExecutionRow, State
 from ...model.job import Job
@@ -251,7 +251,12 @@ class Enqueuer:
         metadata: Mapping[str, Any] | None = None,
         tenant: str | None = None,
         share: str | None = None,
+        **unknown: Any,
     ) -> ExecutionRow:
+        for name in unknown:
+            guess = nearest(name, _DEFAULTS)
+            remedy = f"Did you mean {guess!r}?" if guess else f"Parameters are given as a dict: {{{name!r}: ...}}"
+            raise InvalidValue("option", name, ", ".join(_DEFAULTS), remedy)
         fields: dict[str, Any] = {}
         if tenant is not None:
             fields["tenant"] = check_tenant("tenant", tenant)
