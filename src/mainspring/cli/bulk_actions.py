@@ -186,8 +186,10 @@ def _print_preview(seen: BulkPreview) -> None:
     ]
     print_table(columns, seen.sample)
     more = f", of which {len(seen.sample)} are shown" if seen.total > len(seen.sample) else ""
-    which = f"match ({filter_words(seen)})" if seen.filter else "are named"
-    click.echo(f"{_total(seen)} {seen.target} {which}{more}.")
+    one = seen.total == 1
+    which = f"match{'es' * one} ({filter_words(seen)})" if seen.filter else "is named" if one else "are named"
+    noun = seen.target.removesuffix("s") if one else seen.target
+    click.echo(f"{_total(seen)} {noun} {which}{more}.")
 
 
 def _foreseen_words(item: BulkItemRow) -> str:

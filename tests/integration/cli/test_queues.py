@@ -113,7 +113,7 @@ async def test_silent_workers_the_longest_runs_and_a_dry_run_of_a_retry_are_show
         shown = await run("errors", "list", "--since", "2h")
         assert "ConnectionError: the gateway of the bank do" in shown
         assert max(map(len, shown.splitlines())) <= 100
-        assert "1 executions match" in await run("errors", "retry", group.id, "--dry-run")
+        assert "1 execution matches" in await run("errors", "retry", group.id, "--dry-run")
         assert await app.bulk.recent() == []
         past = ["errors", "mute", group.id, "--until", "2020-01-01T00:00Z", "--database-url", url]
         assert await asyncio.to_thread(run_command, past) == 2

@@ -86,11 +86,26 @@ def closed_text(view: JobView, at: datetime) -> str | None:
     return f"{until}, by {found.by}"
 
 
+def print_steered(view: JobView) -> None:
+    """What a command such as pause has changed: the state of the job, not its whole description."""
+    at = now()
+    print_fields(
+        {
+            "job": view.name,
+            "status": status(view.state.value),
+            "paused": _pause_text(view, at) if view.is_paused else None,
+            "next run": _next_run(view, at),
+            "occurrences": _occurrences_text(view, at) if view.occurrences else None,
+            "alive": _alive(view),
+            "cancelled": moment(view.cancelled_at, at) if view.cancelled_at else None,
+        }
+    )
+
+
 def print_job(view: JobView) -> None:
     at, stats, spec = now(), view.stats, job_of(view).spec
     rate = stats.success_rate
     overrides = mask_fields(masked(view.overrides), view.secret)
-    live = {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting}
     print_fields(
         {
             "job": view.name,
@@ -106,11 +121,11 @@ def print_job(view: JobView) -> None:
             "window": None if spec.window is None else window_words(spec.window),
             "hours": view.hours and f"{view.hours}; outside it {_OUTSIDE[spec.outside]}",
             "closed": closed_text(view, at),
-            "next run": moment_in(view.next_run_at, at, spec.tz) if view.next_run_at else None,
+            "next run": _next_run(view, at),
             "last run": moment(view.last_run_at, at) if view.last_run_at else None,
             "last status": status(view.last_status) if view.last_status else None,
             "last error": first_line(view.error_message),
-            "alive": ", ".join(f"{count} {name}" for name, count in live.items() if count),
+            "alive": _alive(view),
             "runs": runs_text(stats),
             "success rate": None if rate is None else f"{rate:.1%}",
             "average": None if stats.average_duration_ms is None else took(stats.average_duration_ms),
@@ -262,6 +277,19 @@ def _pause_text(view: JobView, at: datetime) -> str:
     words = [moment(view.paused_at, at), f"by {view.paused_by}" if view.paused_by else "", view.pause_note or ""]
     words.append(f"resumes {moment(view.resume_at, at)}" if view.resume_at else "")
     return ", ".join(word for word in words if word)
+
+
+def _alive(view: JobView) -> str:
+    live = {"pending": view.live.pending, "running": view.live.running, "waiting": view.live.waiting}
+    return ", ".join(f"{count} {name}" for name, count in live.items() if count)
+
+
+def _next_run(view: JobView, at: datetime) -> str | None:
+    """Also in the job's zone, if its schedule is one of the wall clock there."""
+    if view.next_run_at is None:
+        return None
+    by_clock = view.schedule is not None and not view.schedule.startswith("@every")
+    return moment_in(view.next_run_at, at, view.tz) if by_clock else moment(view.next_run_at, at)
 
 
 def _occurrences_text(view: JobView, at: datetime) -> str:

@@ -27,7 +27,7 @@ from ...many import chosen_filter, steer_many
 from ...parameters import as_options, quoting_hint, read_params, textual_parameters
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.executions import Shown, show_execution, shown
-from ...screens.jobs import print_job, print_jobs
+from ...screens.jobs import print_job, print_jobs, print_steered
 from ...screens.output import note
 from ...screens.queues import pause_words
 from ...session import ClientSession, client_options, operator
@@ -209,7 +209,7 @@ def pause_job(
     async def work(app: Mainspring) -> JobView:
         return await app.pause(names[0], by=operator(), note=note, resume_at=until, resume_after=resume_after)
 
-    _show(session, _excepted(session, work))
+    _show_steered(session, _excepted(session, work))
     return 0
 
 
@@ -226,7 +226,7 @@ def resume_job(
     how = {"dry_run": dry_run, "yes": yes, "pace": pace}
     if (code := steer_many(session, "resume", "jobs", names, options, how)) is not None:
         return code
-    _show(session, session.call(lambda app: app.resume(names[0], by=operator())))
+    _show_steered(session, session.call(lambda app: app.resume(names[0], by=operator())))
     return 0
 
 
@@ -237,7 +237,7 @@ def resume_job(
 @client_options
 def skip_occurrence(session: ClientSession, name: str, at: str) -> None:
     """Leave out one run of the schedule. A record says that it was skipped, and by whom."""
-    _show(session, _excepted(session, lambda app: app.skip_occurrence(name, at, by=operator())))
+    _show_steered(session, _excepted(session, lambda app: app.skip_occurrence(name, at, by=operator())))
 
 
 @example("jobs move report --at 2026-12-24T03:00 --to 2026-12-24T09:00")
@@ -248,7 +248,7 @@ def skip_occurrence(session: ClientSession, name: str, at: str) -> None:
 @client_options
 def move_occurrence(session: ClientSession, name: str, at: str, to: str) -> None:
     """Move one run of the schedule to another time. It keeps its window."""
-    _show(session, _excepted(session, lambda app: app.move_occurrence(name, at, to, by=operator())))
+    _show_steered(session, _excepted(session, lambda app: app.move_occurrence(name, at, to, by=operator())))
 
 
 @example("jobs restore report --at 2026-12-25T03:00")
@@ -258,7 +258,7 @@ def move_occurrence(session: ClientSession, name: str, at: str, to: str) -> None
 @client_options
 def restore_occurrence(session: ClientSession, name: str, at: str) -> None:
     """Undo a skip or a move."""
-    _show(session, _excepted(session, lambda app: app.restore_occurrence(name, at, by=operator())))
+    _show_steered(session, _excepted(session, lambda app: app.restore_occurrence(name, at, by=operator())))
 
 
 def _excepted(session: ClientSession, work: Callable[[Mainspring], Awaitable[JobView]]) -> JobView:
@@ -290,7 +290,7 @@ def cancel_job(
         await app.cancel(names[0], by=operator())
         return await app.job_view(names[0])
 
-    _show(session, session.call(work))
+    _show_steered(session, session.call(work))
     return 0
 
 
@@ -300,7 +300,7 @@ def cancel_job(
 @client_options
 def reactivate_job(session: ClientSession, name: str) -> None:
     """Bring a cancelled job back to its schedule."""
-    _show(session, session.call(lambda app: app.reactivate(name, by=operator())))
+    _show_steered(session, session.call(lambda app: app.reactivate(name, by=operator())))
 
 
 @example("jobs revert crawl")
@@ -395,3 +395,7 @@ def _confirm_purge(name: str) -> None:
 
 def _show(session: ClientSession, view: JobView) -> None:
     session.show(job_json(view), lambda: print_job(view))
+
+
+def _show_steered(session: ClientSession, view: JobView) -> None:
+    session.show(job_json(view), lambda: print_steered(view))
