@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..app.adapters import SystemClock
 from ..app.mainspring import Mainspring
 from ..config.doctor_facts import setting_facts
@@ -35,30 +37,40 @@ from . import machine, schema
 
 PATIENCE = 30.0
 """Seconds that each group of facts may take."""
-_OWN_STORE = "the application has a store of its own; name its database with --database-url"
-_FROM_DATABASE: tuple[Group, ...] = ("schema", "objects", "sqlite", "postgres", "mongo", "live")
+_FROM_DATABASE: tuple[Group, ...] = ("schema", "objects", "sqlite", "postgres", "mongo", "live", "jobs")
 _OF_KIND: dict[str, Group] = {"sqlite": "sqlite", "postgresql": "postgres", "mongodb": "mongo"}
 
 
-async def examine_installation(
-    settings: Settings | None,
-    url: str | None,
-    app: Mainspring | None,
-    configuration: ConfigurationFacts,
-    declarations: DeclarationFacts | None,
-) -> Report:
-    """`url` is the database, None if the application has a store of its own; refused `settings` are None."""
-    gathering = _Gathering(settings, url, app)
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """What is examined. `settings` are None if they are refused, and `url` if the database is not known: then
+    `no_database` says why."""
+
+    settings: Settings | None = None
+    url: str | None = None
+    no_database: str = ""
+    app: Mainspring | None = None
+    configuration: ConfigurationFacts = ConfigurationFacts()
+    declarations: DeclarationFacts | None = None
+
+
+async def examine_installation(installation: Installation) -> Report:
+    gathering = _Gathering(installation)
     await gathering.run()
-    facts = Facts(configuration=configuration, declarations=declarations, **gathering.found, unknown=gathering.unknown)
+    facts = Facts(
+        configuration=installation.configuration,
+        declarations=installation.declarations,
+        **gathering.found,
+        unknown=gathering.unknown,
+    )
     return examine(CHECKS, facts)
 
 
 class _Gathering:
     """Collects the facts, group by group."""
 
-    def __init__(self, settings: Settings | None, url: str | None, app: Mainspring | None) -> None:
-        self._settings, self._url, self._app = settings, url, app
+    def __init__(self, installation: Installation) -> None:
+        self._settings, self._url, self._app = installation.settings, installation.url, installation.app
+        self._no_database = installation.no_database
         self.found: dict[str, Any] = {}
         self.unknown: dict[Group, str] = {}
 
@@ -95,7 +107,7 @@ class _Gathering:
     async def _reached(self) -> bool:
         """Whether the database answers; gathers the facts about its server."""
         if self._url is None:
-            self._unknown(_OWN_STORE, "database", *_FROM_DATABASE)
+            self._unknown(self._no_database, "database", *_FROM_DATABASE)
             return False
         kind, name = parse_url(self._url).scheme, without_password(self._url)
         if kind == "memory":

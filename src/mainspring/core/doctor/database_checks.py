@@ -104,7 +104,7 @@ def not_writable(sqlite: SqliteFacts) -> Iterator[Found]:
 
 def readable_by_all(sqlite: SqliteFacts) -> Iterator[Found]:
     if sqlite.mode & 0o007:
-        yield Found(f"every user of this machine may open {sqlite.path} (mode {sqlite.mode:o})")
+        yield Found(f"every user of this machine can open {sqlite.path} (mode {sqlite.mode:o})")
 
 
 def broken_file(sqlite: SqliteFacts) -> Iterator[Found]:
@@ -119,7 +119,7 @@ def old_sqlite(sqlite: SqliteFacts) -> Iterator[Found]:
 
 def unused_pages(sqlite: SqliteFacts) -> Iterator[Found]:
     if sqlite.unused > max(LEAST_UNUSED, UNUSED_SHARE * sqlite.size):
-        yield Found(f"{sqlite.unused / 1e6:,.0f} of {sqlite.size / 1e6:,.0f} MB of {sqlite.path} hold nothing")
+        yield Found(f"{sqlite.unused / 1e6:,.0f} of {sqlite.size / 1e6:,.0f} MB of {sqlite.path} are unused")
 
 
 def full_disk(live: LiveFacts) -> Iterator[Found]:
@@ -314,7 +314,7 @@ CHECKS = (
         "schema",
         "objects among ours that this release does not know",
         "warning",
-        "Drop it unless it is yours on purpose (`mainspring doctor --sql`)",
+        "Drop it, unless you added it on purpose (`mainspring doctor --sql`)",
         ("objects",),
         unexpected,
     ),

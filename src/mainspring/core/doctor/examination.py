@@ -14,12 +14,12 @@ Area: TypeAlias = Literal["database", "schema", "settings", "machine", "access",
 AREAS: dict[Area, str] = {
     "database": "the database answers and is set up well",
     "schema": "every object is as this release expects it",
-    "settings": "consistent",
+    "settings": "accepted, and they fit together",
     "machine": "packages, time zones and limits are in order",
     "access": "nothing is open that should not be",
-    "redis": "keeps what it is given",
-    "processes": "all that is due is served",
-    "jobs": "every schedule can run as written",
+    "redis": "it answers and keeps locks safely",
+    "processes": "everything that is due has a process to run it",
+    "jobs": "every job can run as it is written",
 }
 """Every area, in the order of the report, and what is said of one without findings."""
 _RANK = {"error": 0, "warning": 1, "note": 2}

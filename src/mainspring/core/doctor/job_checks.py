@@ -131,9 +131,8 @@ def secrets(jobs: JobsFacts) -> Iterator[Found]:
         for path, value in _texts(spec.params):
             looks = SECRET_NAME.search(path.rpartition(".")[2]) or SECRET_VALUE.match(value)
             if looks and value and not is_secret(path, spec.secret):
-                yield Found(
-                    f"job {each.job.name}: the parameter {path!r} looks like a secret, and everybody may read it"
-                )
+                words = f"the parameter {path!r} looks like a secret, and whoever sees the job can read it"
+                yield Found(f"job {each.job.name}: {words}")
 
 
 def _texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

@@ -43,13 +43,13 @@ def not_importable(declarations: DeclarationFacts) -> Iterator[Found]:
 def short_lease(settings: SettingFacts) -> Iterator[Found]:
     if settings.lease < SHORTEST_LEASE:
         yield Found(
-            f"lease is {duration_text(settings.lease)}: a pause of a busy machine or its collector runs work twice"
+            f"lease is {duration_text(settings.lease)}: a busy machine or a slow garbage collection runs work twice"
         )
 
 
 def long_lease(settings: SettingFacts) -> Iterator[Found]:
     if settings.lease > LONGEST_LEASE:
-        yield Found(f"lease is {duration_text(settings.lease)}: so long waits the work of a process that was killed")
+        yield Found(f"lease is {duration_text(settings.lease)}: the work of a killed process waits that long")
 
 
 def rare_heartbeat(settings: SettingFacts) -> Iterator[Found]:
@@ -69,7 +69,7 @@ def long_stop(settings: SettingFacts) -> Iterator[Found]:
 def slow_polls(settings: SettingFacts) -> Iterator[Found]:
     if not settings.wakeups and settings.poll_interval > SLOW_POLL:
         yield Found(
-            f"wakeups is off and poll_interval {duration_text(settings.poll_interval)}: so long may new work wait"
+            f"wakeups is off and poll_interval is {duration_text(settings.poll_interval)}: new work may wait that long"
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from ...model.errors import StoreError
 from ...model.store.inspection import ObjectKind, SchemaObject, SchemaObjects, SqliteFacts
 from .migrate import split
 from .statements import versions
@@ -160,6 +161,8 @@ def _rebuild(table: str, fresh: sqlite3.Connection, there: list[str]) -> str:
 
 def facts(path: str) -> SqliteFacts:
     path = checked_path(path)
+    if os.path.isdir(path):
+        raise StoreError(f"{path}: this is a directory; give the path of a file in it")
     try:
         with closing(read_only(path)) as connection:
             [mode], [unused], [pages], [size] = (

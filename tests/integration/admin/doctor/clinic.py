@@ -15,13 +15,13 @@ import pytest
 
 from mainspring import Mainspring
 from mainspring.admin import schema
-from mainspring.admin.doctor import examine_installation
+from mainspring.admin.doctor import Installation, examine_installation
 from mainspring.app.adapters import SystemClock
 from mainspring.cli.root import run_command
 from mainspring.config.load import load
 from mainspring.core.doctor.checks import CHECKS
 from mainspring.core.doctor.examination import Report, examine
-from mainspring.core.doctor.facts import ConfigurationFacts, Facts
+from mainspring.core.doctor.facts import Facts
 from mainspring.model.store.messages import HeartbeatRequest, WorkerInfo
 from mainspring.model.time.instants import SECOND
 from mainspring.model.values.ids import first_id
@@ -44,7 +44,7 @@ class Clinic:
         if url == self.url and not self.file.exists():
             await schema.migrate(url)
         given = app._runtime.settings if app is not None else load({"database_url": url, **settings}, {}, None)
-        return await examine_installation(given, url, app, ConfigurationFacts(), None)
+        return await examine_installation(Installation(settings=given, url=url, app=app))
 
     def judge(self, **facts: Any) -> Report:
         """For what a test machine cannot have: the same rules over given facts."""

@@ -10,10 +10,8 @@ import click
 import msgspec
 from rich.text import Text
 
-from ....admin.doctor import examine_installation
-from ....app.mainspring import Mainspring
+from ....admin.doctor import Installation, examine_installation
 from ....config.load import load
-from ....config.settings import Settings
 from ....core.doctor.examination import AREAS, Report
 from ....core.doctor.facts import ConfigurationFacts, DeclarationFacts
 from ....model.errors import ConfigurationError, InvalidValue, MainspringError
@@ -25,6 +23,7 @@ from ...screens.output import console, print_json
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan", "ok": "green", "skipped": "magenta"}
 MARGIN, AREA = 9, 11
+NAME_IT = "name its database with --database-url"
 LONGEST_SCRIPT = 20
 """Lines of a repair that are shown below the findings; a longer one is printed by --sql."""
 
@@ -42,73 +41,81 @@ def doctor(target: str | None, app: str | None, database_url: str | None, sql: b
     """Find misconfigurations: of the database and its schema, of settings, processes, access and jobs, each with its
     remedy. It changes nothing. Exit code 1: at least one error; warnings alone give 0."""
     logging.getLogger("mainspring").addHandler(logging.NullHandler())  # findings are printed, not logged
-    patient = _Patient(target or app, database_url)
-    report = asyncio.run(
-        examine_installation(patient.settings, patient.url, patient.app, patient.configuration, patient.declarations)
-    )
+    target = target or app
+    installation = _installation(target, database_url)
+    report = asyncio.run(examine_installation(installation))
     if sql:
         _print_sql(report)
         return
     if output == "json":
-        print_json(_json(report, patient))
+        print_json(_json(report, installation))
     else:
-        _print(report, patient)
+        click.echo(f"Examined {_name(installation)}{f' with {target}' if target else ''}\n")
+        _print(report)
     if not report.healthy:
         raise click.exceptions.Exit(REFUSED)
 
 
-class _Patient:
-    """What is examined. Settings or declarations that are refused are findings; the rest is examined without them."""
-
-    def __init__(self, target: str | None, url: str | None) -> None:
-        self.target = target
-        self.app: Mainspring | None = None
-        self.settings: Settings | None = None
-        self.configuration = ConfigurationFacts()
-        self.declarations = None if target is None else DeclarationFacts()
-        if target is not None:
-            self._load(target)
-        if self.app is not None:
-            self.settings = self.app._runtime.settings
-        else:
-            self._load_settings(url)
-        self.url = self._database(url)
-
-    def _load(self, target: str) -> None:
-        try:
-            self.app = load_app(target)
-            self.app._runtime.declares  # noqa: B018  # reads the declarations, and refuses bad ones
-        except InvalidValue as error:
-            if error.field == FIELD:
-                raise  # the name is wrong, not the application
-            isolation = error.field in ("isolation", "import_path")
-            self.declarations = DeclarationFacts(**{"isolation_error" if isolation else "error": str(error)})
-        except ConfigurationError as error:
-            self.configuration = ConfigurationFacts(str(error))
-        except MainspringError as error:
-            self.declarations = DeclarationFacts(error=str(error))
-
-    def _load_settings(self, url: str | None) -> None:
-        try:
-            self.settings = load({"database_url": url})
-        except MainspringError as error:
-            self.configuration = ConfigurationFacts(str(error))
-
-    def _database(self, url: str | None) -> str | None:
-        if url is not None:
-            return url
-        if self.app is not None and self.app._runtime.given_store is not None:
-            return None
-        return (self.settings or Settings()).process.database_url
-
-    @property
-    def name(self) -> str:
-        return "the application's own store" if self.url is None else without_password(self.url)
+# --- what is examined -------------------------------------------------------------------------------------------------
 
 
-def _json(report: Report, patient: _Patient) -> dict[str, object]:
+def _installation(target: str | None, url: str | None) -> Installation:
+    """Settings or declarations that are refused are findings; the rest is examined without them."""
+    if target is None:
+        return _without_application(Installation(), url, "the settings are refused")
+    app, found = None, Installation(declarations=DeclarationFacts())
+    try:
+        app = load_app(target)
+        app._runtime.declares  # noqa: B018  # reads the declarations, and refuses bad ones
+    except MainspringError as error:
+        found = _refused(error)
+    if app is None:
+        return _without_application(found, url, "the application cannot be loaded")
+    own_store = app._runtime.given_store is not None and url is None
+    settings = app._runtime.settings
+    return msgspec.structs.replace(
+        found,
+        app=app,
+        settings=settings,
+        url=None if own_store else url or settings.process.database_url,
+        no_database=f"the application has a store of its own; {NAME_IT}" if own_store else "",
+    )
+
+
+def _refused(error: MainspringError) -> Installation:
+    if not isinstance(error, InvalidValue):
+        refused = ConfigurationFacts(str(error)) if isinstance(error, ConfigurationError) else ConfigurationFacts()
+        reason = "" if refused.error else str(error)
+        return Installation(configuration=refused, declarations=DeclarationFacts(error=reason))
+    if error.field == FIELD:
+        raise error  # the name is wrong, not the application
+    isolation = error.field in ("isolation", "import_path")
+    return Installation(declarations=DeclarationFacts(**{"isolation_error" if isolation else "error": str(error)}))
+
+
+def _without_application(found: Installation, url: str | None, reason: str) -> Installation:
+    """The database is then the one that was given, or that of the environment or the configuration file."""
+    try:
+        settings = load({"database_url": url})
+    except MainspringError as error:
+        configuration = found.configuration if found.configuration.error else ConfigurationFacts(str(error))
+        no_database = "" if url else f"{reason}; {NAME_IT}"
+        return msgspec.structs.replace(found, configuration=configuration, url=url, no_database=no_database)
+    if found.declarations is not None and "database_url" not in settings.sources:
+        return msgspec.structs.replace(found, settings=settings, no_database=f"{reason}; {NAME_IT}")
+    return msgspec.structs.replace(found, settings=settings, url=settings.process.database_url)
+
+
+def _name(installation: Installation) -> str:
+    return "no database" if installation.url is None else without_password(installation.url)
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
+
+
+def _json(report: Report, installation: Installation) -> dict[str, object]:
     return {
-        "database": patient.name,
+        "database": _name(installation),
         "healthy": report.healthy,
         "errors": report.count("error"),
         "warnings": report.count("warning"),
@@ -129,11 +136,7 @@ def _print_sql(report: Report) -> None:
     click.echo(report.script, nl=False)
 
 
-# --- for people -------------------------------------------------------------------------------------------------------
-
-
-def _print(report: Report, patient: _Patient) -> None:
-    click.echo(f"Examined {patient.name}{f' with {patient.target}' if patient.target else ''}\n")
+def _print(report: Report) -> None:
     for each in report.findings:
         _line(each.severity, each.area, each.words)
         _line("", "", f"→ {each.remedy}", "  ")
