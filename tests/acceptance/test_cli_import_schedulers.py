@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,10 @@ def test_a_job_store_of_apscheduler(run: Run, tmp_path: Path) -> None:
     assert "--trust-pickles" in refused
     assert refused.count("\n") == 1
 
+    with closing(sqlite3.connect(tmp_path / "old.sqlite")) as connection:
+        gone = b"cgone_module\nTrigger\n."  # a pickle that names a module which is no longer there
+        connection.execute("INSERT INTO apscheduler_jobs VALUES ('gone', NULL, ?)", [gone])
+        connection.commit()
     report, made = import_twice_and_undo(run, "apscheduler", "--from", url, "--trust-pickles")
     [paused] = [name for name in made if name.startswith("cleanup-")]
     assert results(report) == {
@@ -141,6 +147,7 @@ def test_a_job_store_of_apscheduler(run: Run, tmp_path: Path) -> None:
         "ending": "needs review",
         "misfit": "needs review",
         "unknown": "needs review",
+        "gone": "needs review",
         paused: "exact",
     }
     why = reasons(report)
@@ -148,6 +155,7 @@ def test_a_job_store_of_apscheduler(run: Run, tmp_path: Path) -> None:
     assert "jitter=120" in why["jittered"]
     assert "several agree" in why["both"]
     assert "ends at" in why["ending"]
+    assert "No module named 'gone_module'" in why["gone"]
     assert "params.region" in why["misfit"]
     assert "--map 'tests.acceptance.test_cli_import_schedulers:unknown=HANDLER'" in why["unknown"]
     nightly = made["nightly"]

@@ -9,7 +9,7 @@ import copy
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -74,10 +74,19 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     """It was declared in code a moment ago: an interval that names no start is counted from then."""
 
 
+class UnreadableJob(msgspec.Struct, frozen=True):
+    """A job of a job store whose data could not be read, and why."""
+
+    id: str
+    error: str
+
+
+FoundJob: TypeAlias = StoredJob | UnreadableJob
+
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def apscheduler_jobs(source: str, *, table: str = TABLE, trust: bool = False) -> list[StoredJob]:
+def apscheduler_jobs(source: str, *, table: str = TABLE, trust: bool = False) -> list[FoundJob]:
     """The jobs of `MODULE:SCHEDULER`, or of the job store at an address."""
     if "://" not in source:
         return _of_scheduler(source)
@@ -86,10 +95,10 @@ def apscheduler_jobs(source: str, *, table: str = TABLE, trust: bool = False) ->
             f"the jobs at {without_password(source)} are pickles, and reading them runs code that they name: "
             "add --trust-pickles if you trust everyone who can write there, or import from --from MODULE:SCHEDULER"
         )
-    return [_of_state(stored_data(bytes(data), trust)) for data in _pickles(source, table)]
+    return [_stored_job(id, data, trust) for id, data in _pickles(source, table)]
 
 
-def _of_scheduler(source: str) -> list[StoredJob]:
+def _of_scheduler(source: str) -> list[FoundJob]:
     scheduler = load_object(source, "--from")
     if not callable(getattr(scheduler, "get_jobs", None)):
         raise InvalidValue("--from", source, "a scheduler of APScheduler 3", f"It is a {type(scheduler).__name__}")
@@ -114,6 +123,13 @@ def _of_job(job: Any) -> StoredJob:
     )
 
 
+def _stored_job(id: str, data: bytes, trust: bool) -> FoundJob:
+    try:
+        return _of_state(stored_data(bytes(data), trust))
+    except (ConfigurationError, KeyError, TypeError) as error:
+        return UnreadableJob(id, str(error))
+
+
 def _of_state(state: Mapping[str, Any]) -> StoredJob:
     return StoredJob(
         id=state["id"],
@@ -130,26 +146,31 @@ def _of_state(state: Mapping[str, Any]) -> StoredJob:
     )
 
 
-def _pickles(url: str, table: str) -> Iterable[bytes]:
+def _pickles(url: str, table: str) -> list[tuple[str, bytes]]:
+    """The id and the pickle of each job."""
     if is_redis(url):
         with redis_client(url) as client:
             found: dict[bytes, bytes] = client.hgetall(JOBS_KEY)  # type: ignore[assignment]  # it is no async client
-            return [found[key] for key in sorted(found)]
+            return [(id.decode(), found[id]) for id in sorted(found)]
     if url.startswith(("mongodb://", "mongodb+srv://")):
         return _from_mongo(url)
+    if not url.startswith(("sqlite", "postgres")):
+        known = "sqlite:///, postgresql://, redis:// or mongodb://, or MODULE:SCHEDULER"
+        raise InvalidValue("--from", without_password(url), known)
     if not re.fullmatch(r"\w+(\.\w+)?", table):
         raise InvalidValue("--table", table, "the name of a table")
-    return [row["job_state"] for row in rows_of_query(url, f"SELECT job_state FROM {table} ORDER BY id")]
+    rows = rows_of_query(url, f"SELECT id, job_state FROM {table} ORDER BY id")
+    return [(row["id"], row["job_state"]) for row in rows]
 
 
-def _from_mongo(url: str) -> list[bytes]:
+def _from_mongo(url: str) -> list[tuple[str, bytes]]:
     from pymongo import MongoClient
     from pymongo.errors import PyMongoError
 
     try:
         with MongoClient[dict[str, Any]](url, serverSelectionTimeoutMS=10_000) as client:
             collection = client.get_default_database(DATABASE)[COLLECTION]
-            return [each["job_state"] for each in collection.find().sort("_id")]
+            return [(each["_id"], each["job_state"]) for each in collection.find().sort("_id")]
     except PyMongoError as error:
         raise StoreError(f"{without_password(url)}: {error}") from error
 
@@ -157,20 +178,25 @@ def _from_mongo(url: str) -> list[bytes]:
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
-def apscheduler_rows(jobs: Iterable[StoredJob], now: datetime) -> list[ImportRow]:
+def apscheduler_rows(jobs: Iterable[FoundJob], now: datetime) -> list[ImportRow]:
     listed = list(jobs)
     names = numbered([_name(job) for job in listed])
     return [_row(job, name, now) for job, name in zip(listed, names, strict=True)]
 
 
-def _name(job: StoredJob) -> str:
+def _name(job: FoundJob) -> str:
     """A random id says nothing, and a new process gives another one."""
-    return name_by_work(job.task, job.args, job.kwargs) if _RANDOM_ID.fullmatch(job.id) else job_name(job.id)
+    if isinstance(job, StoredJob) and _RANDOM_ID.fullmatch(job.id):
+        return name_by_work(job.task, job.args, job.kwargs)
+    return job_name(job.id)
 
 
-def _row(job: StoredJob, name: str, now: datetime) -> ImportRow:
+def _row(job: FoundJob, name: str, now: datetime) -> ImportRow:
+    source = job.id if len(job.id) <= 20 else f"{job.id[:8]}..."
+    if isinstance(job, UnreadableJob):
+        return ImportRow(source=source, name=name, schedule="-", reason=job.error)
     row = ImportRow(
-        source=job.id if len(job.id) <= 20 else f"{job.id[:8]}...",
+        source=source,
         name=name,
         schedule=str(job.trigger),
         task=job.task,

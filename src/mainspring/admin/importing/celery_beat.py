@@ -29,15 +29,19 @@ class BeatSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def beat_settings(source: str) -> BeatSettings:
-    """The settings of `MODULE:CELERY_APP`. Finishing the application makes tasks known that its modules add to the
-    schedule when it is ready."""
+    """The settings of `MODULE:CELERY_APP`. As in beat, its modules are imported first, and may add to the schedule."""
     celery = library("celery")
     if celery is None:
         raise ConfigurationError("Celery is not installed here: import in the environment of the application")
     app = load_object(source, "--from")
     if not isinstance(app, celery.Celery):
         raise InvalidValue("--from", source, "a Celery application", f"It is a {type(app).__name__}")
-    app.finalize()
+    try:
+        app.loader.import_default_modules()
+        app.finalize()
+    except Exception as error:  # whatever the modules of the application may raise
+        what = f"{type(error).__name__}: {error}"
+        raise InvalidValue("--from", source, "an application whose task modules can be imported", what) from error
     return BeatSettings(
         entries=app.conf.beat_schedule or {}, tz=_zone(app.timezone), deadline=app.conf.beat_cron_starting_deadline
     )

@@ -21,12 +21,13 @@ _DRIVER = re.compile(r"^(\w+)\+\w+://")
 def rows_of_query(url: str, query: str) -> list[dict[str, Any]]:
     """The rows of a query, which can only read. The address may name a driver, as SQLAlchemy's do."""
     plain = _DRIVER.sub(r"\1://", url)
-    parsed = parse_url(plain, "--from")
-    if parsed.scheme == "sqlite":
-        return _from_sqlite(parsed.path, query)
-    if parsed.scheme == "postgresql":
+    scheme = plain.partition("://")[0].lower()
+    if scheme == "sqlite":
+        return _from_sqlite(parse_url(plain, "--from").path, query)
+    if scheme in ("postgresql", "postgres"):
         return _from_postgres(plain, query)
-    raise InvalidValue("--from", without_password(url), "a sqlite or postgresql address", "Export the rows as JSON")
+    allowed = "sqlite:///file.db or postgresql://host/name"
+    raise InvalidValue("--from", without_password(url), allowed, "Of other databases, export the rows: cron-rows FILE")
 
 
 def _from_sqlite(path: str, query: str) -> list[dict[str, Any]]:

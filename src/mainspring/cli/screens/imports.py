@@ -71,7 +71,7 @@ def print_report(id: str | None, planned: Sequence[Planned], notes: Sequence[str
         print_table(_COLUMNS, planned)
         _print_reasons(planned)
     for each in notes if planned else ():
-        note(f"note: {each}")
+        note(textwrap.fill(f"note: {each}", _width(), subsequent_indent="  "))
     counts = ", ".join(f"{count} {result}" for result, count in _results(planned).items() if count) or "no rows"
     if dry_run:
         note(f"dry run, nothing was changed: {counts}; {_done(planned, 'to create', 'to update')}")
@@ -89,14 +89,17 @@ def _done(planned: Sequence[Planned], created: str, updated: str) -> str:
 
 def _print_reasons(planned: Sequence[Planned]) -> None:
     """What is different and what has to be reviewed, each job once, wrapped to the terminal."""
-    width = max(40, min(console().width, 120))
     for result in ("changed", "needs review"):
         listed = [each for each in planned if each.result == result]
         if listed:
             click.echo(f"\n{result.capitalize()}:")
         for each in listed:
             text = f"{each.row.name}: {each.reason}"
-            click.echo(textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    "))
+            click.echo(textwrap.fill(text, _width(), initial_indent="  ", subsequent_indent="    "))
+
+
+def _width() -> int:
+    return max(40, min(console().width, 120))
 
 
 def undone_json(id: str, undone: Sequence[UndoneJob], dry_run: bool) -> dict[str, Any]:
