@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 TOKEN, TOKEN_FILE = "MAINSPRING_API_TOKEN", "MAINSPRING_API_TOKEN_FILE"
 
 
-@example("mcp --database-url sqlite:///jobs.db", "mcp --url http://localhost:8700 --list")
+@example(
+    "mcp --app shop.jobs:app",
+    "mcp --url http://localhost:8700 --token-file token.txt",
+    "mcp --database-url sqlite:///jobs.db --tools all --list",
+)
 @click.command(epilog=EXIT_CODES)
 @source_options
 @click.option("--url", metavar="URL", help="A running server instead, such as http://localhost:8700.")
