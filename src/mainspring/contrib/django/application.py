@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Unpack, overload
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.core import mail
 from django.db import connections, transaction
 
@@ -39,13 +40,13 @@ class DjangoRuntime(Runtime):
 
     def _make_store(self) -> Store:
         if self.given_store is None and in_test_run():
-            return MemoryStore(self.clock)
+            self.given_store = MemoryStore(self.clock)  # for all tests of this process
         return super()._make_store()
 
 
 def in_test_run() -> bool:
-    """Whether Django's test environment is set up: only then does `mail` have an outbox."""
-    return hasattr(mail, "outbox")
+    """Whether Django's test environment is set up, which adds an outbox to `mail` and a host to those allowed."""
+    return hasattr(mail, "outbox") and "testserver" in settings.ALLOWED_HOSTS
 
 
 class DjangoMainspring(Mainspring):

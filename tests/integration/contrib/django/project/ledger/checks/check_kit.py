@@ -47,7 +47,7 @@ class InATransaction(TestCase):
         with self.captureOnCommitCallbacks(execute=True):
             execution = thread_of.sync.enqueue()
         assert app.sync.get(execution.id).state.value == "pending"
-        assert isinstance(app._runtime._make_store(), MemoryStore)
+        assert isinstance(app._runtime.given_store, MemoryStore)
 
     async def test_async(self) -> None:
         await Entry.objects.acreate(name="tea")
