@@ -20,7 +20,7 @@ APPLICATION = "MODULE:APP"
 WITHOUT = ("init",)
 """Commands for those who have no application yet."""
 _EXAMPLE = re.compile(r"^  mainspring ", re.MULTILINE)
-_NAMED = re.compile(r"(?<= )(?:--app )?[a-z][\w.]*:[a-z]\w* ?")
+_NAMED = re.compile(r"(?<= )(?:--app )?\w+(?:\.\w+)+:\w+ ?")
 
 
 def preset_root(target: str, program: str) -> click.Group:
