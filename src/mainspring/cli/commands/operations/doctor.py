@@ -23,7 +23,7 @@ from ...screens.output import console, print_json
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan", "ok": "green", "skipped": "magenta"}
 MARGIN, AREA = 9, 11
-NAME_IT = "name its database with --database-url"
+NAME_IT = "name the database with --database-url"
 LONGEST_SCRIPT = 20
 """Lines of a repair that are shown below the findings; a longer one is printed by --sql."""
 
@@ -50,7 +50,7 @@ def doctor(target: str | None, app: str | None, database_url: str | None, sql: b
     if output == "json":
         print_json(_json(report, installation))
     else:
-        click.echo(f"Examined {_name(installation)}{f' with {target}' if target else ''}\n")
+        click.echo(f"Examined {' on '.join(filter(None, (target, _name(installation))))}\n")
         _print(report)
     if not report.healthy:
         raise click.exceptions.Exit(REFUSED)
@@ -107,7 +107,7 @@ def _without_application(found: Installation, url: str | None, reason: str) -> I
 
 
 def _name(installation: Installation) -> str:
-    return "no database" if installation.url is None else without_password(installation.url)
+    return "an unknown database" if installation.url is None else without_password(installation.url)
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
