@@ -145,13 +145,12 @@ def _interval(found: PeriodicTask, now: datetime) -> Schedule:
 
 
 def _fields(row: Row) -> CronFields:
-    """Celery reads `5/10` as 5 alone, and its ranges wrap around."""
     return CronFields(
-        minutes=field_values("minute", row["minute"], MINUTE, open_steps=False),
-        hours=field_values("hour", row["hour"], HOUR, open_steps=False),
-        days=field_values("day_of_month", row["day_of_month"], DAY, open_steps=False),
-        months=field_values("month_of_year", row["month_of_year"], MONTH, MONTHS, open_steps=False),
-        weekdays=field_values("day_of_week", row["day_of_week"], WEEKDAY, WEEKDAYS, open_steps=False),
+        minutes=field_values("minute", row["minute"], MINUTE),
+        hours=field_values("hour", row["hour"], HOUR),
+        days=field_values("day_of_month", row["day_of_month"], DAY),
+        months=field_values("month_of_year", row["month_of_year"], MONTH, MONTHS),
+        weekdays=field_values("day_of_week", row["day_of_week"], WEEKDAY, WEEKDAYS),
     )
 
 

@@ -1,8 +1,8 @@
 """Cron of other schedulers: read into the values of each field, and written as triggers that may mean the same.
 
-Other schedulers read the fields differently: Monday may be 0, `5/10` may be 5 alone, ranges may wrap around, and day of
-month and day of week must usually both match, where cron is content with either. The values of the fields have one
-meaning only. What remains open is the rule at clock changes: `cron_triggers` offers every rule that a trigger can have.
+Other schedulers read the fields differently: Monday may be 0, ranges may wrap around, and day of month and day of week
+must usually both match, where cron is content with either. The values of the fields have one meaning only. What remains
+open is the rule at clock changes: `cron_triggers` offers every rule that a trigger can have.
 """
 
 from __future__ import annotations
@@ -55,10 +55,8 @@ def field_values(
     text: Any,
     span: tuple[int, int],
     names: Mapping[str, int] | None = None,
-    *,
-    open_steps: bool = True,
 ) -> frozenset[int]:
-    """The values of one field. `open_steps`: `5/10` goes on to the end of the field, instead of being 5 alone.
+    """The values of one field.
 
     >>> sorted(field_values("hour", "22-2,*/12", HOUR))
     [0, 1, 2, 12, 22, 23]
@@ -68,12 +66,12 @@ def field_values(
         match = _TERM.fullmatch(term)
         if match is None:
             raise _refused(field, text, span)
-        found |= _term_values(field, text, match, span, names or {}, open_steps)
+        found |= _term_values(field, text, match, span, names or {})
     return frozenset(found)
 
 
 def _term_values(
-    field: str, text: Any, term: re.Match[str], span: tuple[int, int], names: Mapping[str, int], open_steps: bool
+    field: str, text: Any, term: re.Match[str], span: tuple[int, int], names: Mapping[str, int]
 ) -> set[int]:
     low, high = span
     step = int(term["step"] or 1)
@@ -83,7 +81,7 @@ def _term_values(
         return set(range(low, high + 1, step))
     first = _number(field, text, term["first"], span, names)
     if term["last"] is None:
-        return set(range(first, high + 1, step)) if term["step"] and open_steps else {first}
+        return set(range(first, high + 1, step)) if term["step"] else {first}
     last = _number(field, text, term["last"], span, names)
     values = [*range(first, last + 1)] if first <= last else [*range(first, high + 1), *range(low, last + 1)]
     return set(values[::step])
