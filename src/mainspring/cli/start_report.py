@@ -94,16 +94,10 @@ class NextRuns(_AfterStart):
     async def _report(self) -> None:
         if not (found := await self._app.jobs(sort="next_run_at", limit=MOST_JOBS)):
             return
-        fields: dict[str, Any] = {"jobs": [_as_fields(job) for job in found]}
-        more = found.total - len(found) if isinstance(found.total, int) else 0
-        if more:
-            fields["more"] = more
-        log_event(
-            logging.INFO,
-            "next_runs",
-            fields,
-            self.before_first + next_run_lines(found, more, now(), WIDTH - self.indent),
-        )
+        more = found.total - len(found) if isinstance(found.total, int) else found.total
+        fields = {"jobs": [_as_fields(job) for job in found], **({"more": more} if more else {})}
+        lines = next_run_lines(found, more, now(), WIDTH - self.indent)
+        log_event(logging.INFO, "next_runs", fields, self.before_first + lines)
 
 
 class DevStart(NextRuns):
@@ -135,8 +129,8 @@ def _as_fields(job: JobView) -> dict[str, str | None]:
     }
 
 
-def next_run_lines(jobs: Sequence[JobView], more: int, at: datetime, width: int) -> str:
-    """One line for each: its name, its next run, its schedule in words."""
+def next_run_lines(jobs: Sequence[JobView], more: int | str | None, at: datetime, width: int) -> str:
+    """One line for each: its name, its next run, its schedule in words. `more` is how many others there are."""
     rows = [(_cut(job.name, MOST_NAME), _next_run(job, at), job.description_of_schedule) for job in jobs]
     name_width, time_width = (max(len(row[place]) for row in rows) for place in (0, 1))
     left = width - name_width - time_width - 4

@@ -42,7 +42,11 @@ class Parent:
     """The link to the watching process."""
 
     def __init__(self) -> None:
+        """Standard input is empty afterwards, so that a forgotten `breakpoint()` ends its handler at once."""
         self._socket = socket.socket(fileno=os.dup(0))
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
         self._port: int | None = None
         self._may_run, self._runs = threading.Event(), False
         threading.Thread(target=self._listen, name="mainspring-parent-watch", daemon=True).start()

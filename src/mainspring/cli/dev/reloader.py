@@ -47,8 +47,9 @@ class Child:
         return cls(process, *await asyncio.open_connection(sock=ours, limit=LONGEST_REPORT))
 
     async def report(self) -> Report:
-        if line := await self._reader.readline():
-            return msgspec.json.decode(line, type=Report)
+        with contextlib.suppress(ConnectionError):
+            if line := await self._reader.readline():
+                return msgspec.json.decode(line, type=Report)
         code = await self.process.wait()
         return Report([], error=f"the process ended with code {code} while it imported the application")
 
@@ -135,7 +136,7 @@ class Reloader:
         self._watch_also(report.folders)
         if report.error is not None:
             self._show(report.error)
-            await candidate.process.wait()
+            await candidate.kill()  # threads of a half imported application may keep it alive
         elif (port := self._port_to_use(report.port)) is not None:
             await self._hand_over_to(candidate, port)
         else:
