@@ -22,7 +22,12 @@ NEEDED = ("fastapi", "uvicorn", "jinja2", "watchfiles")
 @example("dev shop.jobs:app", "dev shop.jobs:app --port 8701 --watch config/rates.csv")
 @click.command(epilog=EXIT_CODES)
 @click.argument("target", metavar="MODULE:APP", shell_complete=applications)
-@click.option("--port", type=click.IntRange(0, 65_535), help="The port on 127.0.0.1; 0 for a free one  [default: 8700]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    metavar="N",
+    help="The port on 127.0.0.1; 0 for a free one  [default: 8700]",
+)
 @click.option("--watch", "extra", metavar="PATH", multiple=True, help="Reload when this file or folder changes, too.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning, error or critical.")
 @click.option("--child", is_flag=True, hidden=True)
