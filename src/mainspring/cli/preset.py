@@ -20,13 +20,14 @@ APPLICATION = "MODULE:APP"
 WITHOUT = ("init",)
 """Commands for those who have no application yet."""
 _EXAMPLE = re.compile(r"^  mainspring ", re.MULTILINE)
-_NAMED = re.compile(r"(?<= )(?:--app )?\w+(?:\.\w+)+:\w+ ?")
+_OPTION = re.compile(r"(?<= )--app \S+ ?")
+_ARGUMENT = re.compile(r"(?<= )\w+(?:\.\w+)+:\w+ ?")
 
 
 def preset_root(target: str, program: str) -> click.Group:
     """The root command for the application of this name, called `program`: "manage.py mainspring"."""
     changed = PresetRoot(target, program, name=root.name, params=root.params, callback=root.callback)
-    changed.help, changed.epilog = root.help, _examples(root.epilog, program)
+    changed.help, changed.epilog = root.help, _examples(root.epilog, program, argument=True)
     changed.context_settings = root.context_settings
     return changed
 
@@ -46,18 +47,15 @@ class PresetRoot(CommandGroup):
 
 def _preset(command: click.Command, target: str, program: str) -> click.Command:
     changed = copy.copy(command)
-    changed.epilog = _examples(command.epilog, program)
-    names = [each.name for each in command.params if each.name and _names_application(each)]
-    changed.params = [each for each in command.params if each.name not in names]
+    named = [each for each in command.params if (each.metavar or "").strip("[]") == APPLICATION]
+    names = [each.name for each in named if each.name]
+    changed.epilog = _examples(command.epilog, program, any(isinstance(each, click.Argument) for each in named))
+    changed.params = [each for each in command.params if each not in named]
     if command.callback is not None and names:
         changed.callback = _with_application(command.callback, names, target)
     if isinstance(changed, click.Group):
         changed.commands = {name: _preset(each, target, program) for name, each in changed.commands.items()}
     return changed
-
-
-def _names_application(parameter: click.Parameter) -> bool:
-    return parameter.metavar == APPLICATION
 
 
 def _with_application(callback: Callable[..., Any], names: list[str], target: str) -> Callable[..., Any]:
@@ -71,13 +69,18 @@ def _with_application(callback: Callable[..., Any], names: list[str], target: st
     return called
 
 
-def _examples(epilog: str | None, program: str) -> str | None:
-    """The examples under the name that users type here.
+def _examples(epilog: str | None, program: str, argument: bool) -> str | None:
+    """The examples under the name that users type here, without the application as an option or `argument`.
 
-    >>> _examples("Example:\\n  mainspring run shop.jobs:app --port 80", "manage.py mainspring")
+    >>> _examples("Example:\\n  mainspring run shop.jobs:app --port 80", "manage.py mainspring", argument=True)
     'Example:\\n  manage.py mainspring run --port 80'
     """
     if epilog is None:
         return None
-    lines = [_NAMED.sub("", line).rstrip() if _EXAMPLE.match(line) else line for line in epilog.split("\n")]
+    lines = [_without(line, argument) if _EXAMPLE.match(line) else line for line in epilog.split("\n")]
     return _EXAMPLE.sub(f"  {program} ", "\n".join(lines))
+
+
+def _without(line: str, argument: bool) -> str:
+    line = _OPTION.sub("", line)
+    return (_ARGUMENT.sub("", line) if argument else line).rstrip()
