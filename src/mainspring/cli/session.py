@@ -65,9 +65,13 @@ class ClientSession:
         _check_it_exists(url)
         return Mainspring(url, prune=False, auto_migrate=False)
 
-    def settings(self) -> Settings:
-        """Those of the application, or those of client commands in this folder and environment."""
-        return load_app(self._target).settings if self._target else load({"database_url": self._url})
+    def settings(self) -> tuple[Settings, bool]:
+        """Those of the application, or those of client commands in this folder and environment; and whether the
+        application uses their `database_url`, not a store of its own."""
+        if self._target is None:
+            return load({"database_url": self._url}), True
+        app = load_app(self._target)
+        return app.settings, app._runtime.given_store is None
 
     def database_url(self) -> str:
         """The address that was given, or that of the application, or that of the settings."""

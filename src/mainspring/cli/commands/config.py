@@ -35,10 +35,12 @@ def show(session: ClientSession, origin: bool, changed: bool) -> None:
     With --app those of the application; without it, those that the environment and the TOML file of this folder give
     to every process that is started here.
     """
-    settings = session.settings()
+    settings, uses_url = session.settings()
     rows = [row for row in setting_rows(settings) if row.changed or not changed]
     data = {"file": settings.file, "settings": [_json(row) for row in rows]}
     session.show(data, lambda: _print(settings, rows, origin))
+    if not uses_url:
+        note("The application has a store of its own: database_url is not used.")
 
 
 def _json(row: SettingRow) -> dict[str, Any]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ...model.values.reading import zone
@@ -19,6 +18,7 @@ from ...model.values.reading import zone
 _UTC_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b")
 LONGEST = 400
 """The most characters of parameters or a result that a screen shows."""
+SHORTEST_LINE = 20
 
 STYLES = {
     "running": "cyan",
@@ -53,13 +53,20 @@ def print_json(data: Any) -> None:
 
 def print_fields(fields: Mapping[str, Text | str | None]) -> None:
     """One name and value on each line, without empty ones."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
-    for name, value in fields.items():
-        if value not in (None, ""):
-            table.add_row(name, cell(value or ""))
-    console().print(table)
+    print_indented([(Text(name, style="bold"), cell(value)) for name, value in fields.items() if value])
+
+
+def print_indented(rows: Sequence[tuple[Text, Text]]) -> None:
+    """Names in one column, and texts in another, in which long ones are wrapped."""
+    screen = console()
+    indent = max((name.cell_len for name, _ in rows), default=0) + 2
+    for name, text in rows:
+        lines = text.wrap(screen, max(SHORTEST_LINE, screen.width - indent), overflow="fold")
+        for at, line in enumerate(lines or [Text()]):
+            line.rstrip()
+            start = name.copy() if at == 0 else Text()
+            start.pad_right(indent - start.cell_len)
+            screen.print(Text.assemble(start, line), soft_wrap=True)
 
 
 def print_lines(text: str, title: str) -> None:

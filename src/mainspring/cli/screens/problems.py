@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from rich.table import Table
 from rich.text import Text
 
 from ...core.rules.problems import Fix, Problem
-from .output import console, moment, without_distance
+from .output import moment, print_indented, without_distance
 
 STYLES = {"bad": "bold red", "warn": "yellow"}
 COMMANDS: dict[Fix, str] = {
@@ -34,14 +33,15 @@ COMMANDS: dict[Fix, str] = {
 
 def print_problems(found: Sequence[Problem], at: datetime) -> None:
     """Each as a sentence, with its evidence and the next command below."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    rows = []
     for each in found:
-        table.add_row(severity(each), Text(sentence(each), style="bold"))
-        for line in filter(None, (evidence(each, at), f"mainspring {command(each)}" if command(each) else "")):
-            table.add_row("", line)
-    console().print(table)
+        rows.append((severity(each), Text(sentence(each), style="bold")))
+        rows += [(Text(), Text(line)) for line in (evidence(each, at), _next_step(each)) if line]
+    print_indented(rows)
+
+
+def _next_step(problem: Problem) -> str:
+    return f"mainspring {command(problem)}" if command(problem) else ""
 
 
 def severity(problem: Problem) -> Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, get_args
 
 import click
@@ -11,6 +11,7 @@ import click
 from ....core.errors.commands import Affected, ErrorGroupView, ErrorOrder, failed_with
 from ....core.render.entities import bulk_action_json
 from ....core.render.errors import error_group_detail_json, error_group_json
+from ....model.values.reading import duration
 from ...bulk_actions import run_bulk_action
 from ...completion import names_of
 from ...parameters import local_time, past_time
@@ -89,7 +90,7 @@ def retry_error(
     session.show(bulk_action_json(begun), lambda: click.echo(line))
 
 
-@example('errors mute 5f0c8a3b9d21 --note "bank is down" --until 2027-03-01')
+@example('errors mute 5f0c8a3b9d21 --note "the bank is down" --for 2h')
 @errors.command("mute")
 @click.argument("group", shell_complete=names_of("error_group"))
 @click.option("--note", default="", help="Why; shown with the group.")
@@ -99,9 +100,14 @@ def retry_error(
     callback=lambda context, option, value: None if value is None else local_time("--until", value),
     help="The mute ends then at the latest, such as 2026-03-01T08:00.",
 )
+@click.option("--for", "length", metavar="DURATION", help="The mute ends after this time at the latest, such as 2h.")
 @client_options
-def mute_error(session: ClientSession, group: str, note: str, until: datetime | None) -> None:
+def mute_error(session: ClientSession, group: str, note: str, until: datetime | None, length: str | None) -> None:
     """Fire no alerts for it until it occurs in a job or a release that had not shown it."""
+    if until is not None and length is not None:
+        raise click.UsageError("--for and --until exclude each other; give one of them")
+    if length is not None:
+        until = now() + timedelta(seconds=duration("--for", length))
     view = session.call(lambda app: app.errors.mute(group, note=note, until=until, by=operator()))
     end = "" if view.mute is None or view.mute.until is None else f", at the latest until {moment(view.mute.until)}"
     session.show(error_group_detail_json(view), lambda: click.echo(f"{group} is muted until it changes{end}"))
