@@ -27,6 +27,7 @@
 #                              1,000,000 finished and 200,000 waiting executions
 #   make bench-dashboard [ARGS="--quick --store postgres"]  every page of the dashboard and 100 open tabs beside as many
 #   make bench-logs [ARGS="--rounds 5"]  how much a handler that writes 100,000 log lines slows its neighbours
+#   make audit [ARGS=--offline]  what ruff, bandit and pip-audit say about the code and its dependencies
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
@@ -48,7 +49,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
-.PHONY: help venv test check demo lint types contracts format requirements safeguards clean \
+.PHONY: help venv test check demo lint types contracts format requirements safeguards audit clean \
         unit typing time time-full api-full conformance integration acceptance api dashboard browser screenshots simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs bench-triage bench-dashboard
 
 help:
@@ -116,6 +117,11 @@ format: $(INSTALLED)
 
 requirements: $(INSTALLED)
 	@$(RUN) scripts/requirements.py
+
+# What ruff, bandit and pip-audit find; ARGS=--offline where no list of vulnerabilities can be reached.
+audit: $(INSTALLED)
+	@$(PIP) install -q -c constraints.txt -e ".[audit]"
+	@$(RUN) scripts/audit.py $(ARGS)
 
 # Removes each safeguard in turn and expects the tests to notice.
 safeguards: $(INSTALLED)

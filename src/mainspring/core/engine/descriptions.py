@@ -139,7 +139,7 @@ def _names(kind: type) -> set[str]:
         names.add(class_name(each))
         try:
             names.add(str.__str__(f"{each.__module__}.{each.__qualname__}"))
-        except BaseException:
+        except BaseException:  # noqa: S112 - classes of the application may raise anything here
             continue
     return names
 
