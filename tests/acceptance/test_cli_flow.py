@@ -86,7 +86,7 @@ def test_templates(cli: Callable[..., tuple[int, Any]]) -> None:
     code, said = cli("templates", "create", "wrong", "--handler", "crawl", "--option", "colour=red", APP)
     assert (code, "no field 'colour'" in said) == (2, True)
     code, said = cli("templates", "create", "wrong", "--handler", "crawl", "--schedule", "daily", APP)
-    assert (code, "error: schedule" in said) == (2, True)
+    assert (code, "error: --schedule" in said) == (2, True)
     code, new = cli(
         *("templates", "update", "nightly", "--schedule", "@every 2h", "--option", "queue=slow"),
         *("--without", "max_retries", "--without", "timezone", APP, "-o", "json"),

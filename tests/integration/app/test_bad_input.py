@@ -126,7 +126,7 @@ OPTIONS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"max_attempts": -1}, ("max_attempts: -1",)),
     ({"max_attempts": "3"}, ("max_attempts: '3'",)),
     ({"retry": "often"}, ("retry: 'often' is not valid", "'patient'")),
-    ({"retry": 5}, ("retry: 5 is not valid", "How often is max_attempts=")),
+    ({"retry": 5}, ("retry: 5 is not valid", "The number of tries is max_attempts=5")),
     ({"timeout": 0}, ("timeout: 0 is not valid", "a duration above zero")),
     ({"timeout": -1}, ("timeout: -1 is not valid",)),
     ({"timeout": "ten minutes"}, ("timeout: 'ten minutes' is not valid", '"10m"')),

@@ -171,7 +171,8 @@ class Registry:
                 allowed = "a class or an object with perform or execute"
                 missing = "A class needs a method perform(data, execution) or execute(ctx)"
                 remedy = missing if isinstance(handler, type) else "Declare a function with @app.job(...)"
-                raise InvalidValue("handler", presentable(handler), allowed, remedy)
+                field = f"handler {name!r}" if isinstance(name, str) else "handler"
+                raise InvalidValue(field, presentable(handler), allowed, remedy)
             if not isinstance(name, str):
                 remedy = f"Give it one: name = '...' in class {_label(handler)}"
                 raise InvalidValue(f"name of {_label(handler)}", presentable(name), "a name as text", remedy)
