@@ -6,8 +6,6 @@ import inspect
 import os
 import re
 import sys
-import sysconfig
-import traceback
 from types import FrameType, TracebackType
 
 from ...model.errors import (
@@ -82,6 +80,8 @@ def place_of(error: BaseException) -> str:
     line that has it."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
+    import traceback  # only when something is wrong
+
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if _is_users(frame.filename)]
     last = (own or frames)[-1]
@@ -111,5 +111,7 @@ def _calling_frame() -> FrameType | None:
 
 def _is_users(file: str) -> bool:
     """Neither ours, nor of Python, nor of an installed package."""
+    import sysconfig  # only when something is wrong
+
     libraries = (_OURS, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
     return not file.startswith("<") and not file.startswith(tuple(f"{path}{os.sep}" for path in libraries))
