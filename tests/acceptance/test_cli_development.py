@@ -161,6 +161,7 @@ def test_exec_runs_a_job_in_this_process_and_records_it_when_it_has_ended(cli: C
     found = cli.json("executions", "list", URL)
     assert [each["status"] for each in found] == ["failed", "cancelled", "completed"]  # nothing of the killed one
     assert {each["trigger"] for each in found} == {"manual"}
+    assert cli.json("workers", "list", URL, "--silent") == []  # nor does a process look lost
 
 
 @pytest.mark.req("DEV-2")

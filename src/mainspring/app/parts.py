@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
 OPEN_PATIENCE = 5.0
 LAST_COUNTS = 1.0
-"""Seconds that the last counts of activity may take."""
+"""Seconds that the last counts of activity, and the removal of a worker's record, may take."""
 
 
 class Parts:
@@ -278,9 +278,14 @@ class Parts:
         return Here(self.node, self.channels())
 
     async def stop_inline(self) -> None:
+        """End the heartbeat of inline work, and remove its record: it would look like a process that fell silent."""
         heart, self.inline = self.inline, None
-        if heart is not None:
-            await heart.stop()
+        if heart is None:
+            return
+        await heart.stop()
+        with suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LAST_COUNTS):
+                await self.store.remove_worker(heart.leases.info.id)
 
     async def reach_redis(self, wait: StartWait) -> None:
         """Wait for the server that keeps the locks. Wake-ups are hints: a start does not wait for them, but a server
