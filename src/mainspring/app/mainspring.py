@@ -249,9 +249,12 @@ class Mainspring:
 
     @asynccontextmanager
     async def lifespan(self, host: Any = None) -> AsyncIterator[None]:
-        """Run the roles of this process inside FastAPI or Starlette: `FastAPI(lifespan=app.lifespan)`."""
-        async with self:
-            yield
+        """Run the roles of this process inside FastAPI or Starlette: `FastAPI(lifespan=app.lifespan)`, or inside a
+        lifespan of your own: `async with app.lifespan(): ...`. Log lines go to standard error unless logging is set up;
+        web servers set up their own only."""
+        with self._runtime.lines_shown():
+            async with self:
+                yield
 
     def asgi(self) -> FastAPI:
         """The HTTP interface, to be mounted into an application of your own. Needs `mainspring[server]`.

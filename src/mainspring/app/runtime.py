@@ -11,7 +11,7 @@ import logging
 import os
 from collections import ChainMap
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from ..model.values.database_url import without_password
 from ..model.values.given import Several
 from ..observe.dispatch import Dispatcher
 from ..observe.logs.lines import LogLines
-from ..observe.logs.setup import already_configured, configure_logging
+from ..observe.logs.setup import already_configured, configure_logging, lines_shown
 from ..observe.metrics.process_counters import ProcessCounts
 from ..observe.metrics.prometheus import page
 from ..observe.metrics.server import MetricsServer
@@ -329,6 +329,12 @@ class Runtime:
             return await parts.stop(timeout)
         finally:
             await self._cleanup.aclose()
+
+    def lines_shown(self) -> AbstractContextManager[None]:
+        """While a web server runs this process. A logger that was given is the application's own."""
+        if self.logger is not None:
+            return nullcontext()
+        return lines_shown(self.settings.log_format, self.settings.log_level)
 
     def run(self, options: Mapping[str, Any]) -> bool:
         """Start the roles and run until a stop signal; False when a second signal ended it at once, or when work could

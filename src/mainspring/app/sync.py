@@ -13,8 +13,9 @@ from ..core.declaring.handler_types import AnyHandler
 from ..core.views.execution import Execution, executions_of
 from ..model.execution import ExecutionRow, TriggeredBy
 from .blocking import Caller
-from .exits import after_uwsgi_fork, exits, refuse_without_threads
+from .exits import exits
 from .handles import BoundCall, EnqueueItem, EnqueueOptions
+from .hosts import after_uwsgi_fork, refuse_without_threads, restarts_on_change
 from .sync_methods import (
     SyncBackfills,
     SyncBulk,
@@ -69,7 +70,7 @@ class SyncMainspring(SyncMethods):
         When the process ends, by itself, by SIGTERM or by the server around it, the roles are drained first. Each
         forked process has to start its own: see docs/frameworks.md."""
         refuse_without_threads()
-        if not after_uwsgi_fork(lambda: self.start(**settings)):
+        if not after_uwsgi_fork(lambda: self.start(**settings)) and not restarts_on_change():
             exits.watch_sigterm()
             self._caller.call(self._target.start(**settings))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mainspring import Execution, Mainspring
-from mainspring.app.exits import threads_enabled
+from mainspring.app.hosts import threads_enabled
 from tests.support import DEADLINE, NEVER
 
 SCRIPT = """

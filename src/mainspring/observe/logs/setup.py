@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from .background import BackgroundHandler
 from .context import ExecutionFields
@@ -25,6 +26,28 @@ def configure_logging(log_format: str, level: str, process: int | None = None) -
     the root logger has. `process` numbers one of several processes that share the stream."""
     formatter = JsonFormatter(process) if log_format == "json" else ConsoleFormatter(is_coloured(), process)
     write_to_stderr(logging.getLogger(), formatter, level)
+
+
+@contextmanager
+def lines_shown(log_format: str, level: str) -> Iterator[None]:
+    """In a process that a web server runs. Servers such as uvicorn set up their own loggers, but neither ours nor the
+    root logger, so that our lines would not be seen. Handlers that the application adds to the root logger, now or
+    later, get the lines instead."""
+    if already_configured():
+        yield
+        return
+    logger, handler = logging.getLogger("mainspring"), BackgroundHandler()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else ConsoleFormatter(is_coloured()))
+    handler.addFilter(lambda _: not logging.getLogger().handlers)
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(before or level)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+        handler.close()
 
 
 def log_at_once(level: str) -> None:
