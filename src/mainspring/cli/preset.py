@@ -17,8 +17,8 @@ import click
 from .root import CommandGroup, root
 
 APPLICATION = "MODULE:APP"
-WITHOUT = ("init",)
-"""Commands for those who have no application yet."""
+WITHOUT = ("init", "completion")
+"""Commands that make no sense here: for those who have no application yet, and for the program `mainspring` itself."""
 _EXAMPLE = re.compile(r"^  mainspring ", re.MULTILINE)
 _OPTION = re.compile(r"(?<= )--app \S+ ?")
 _ARGUMENT = re.compile(r"(?<= )\w+(?:\.\w+)+:\w+ ?")
