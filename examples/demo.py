@@ -111,6 +111,7 @@ async def show(app: Mainspring, story: Story, screen: Console, seconds: float | 
     url = app.settings.database_url
     screen.print(f"Its database, removed at the end: {url.removeprefix('sqlite:///')}", soft_wrap=True)
     screen.print("From another terminal, in this folder:")
+    screen.print(f"  {command()} top --database-url {url}", soft_wrap=True)
     screen.print(f"  {command()} jobs list --database-url {url}", soft_wrap=True)
     screen.print(f"  {command()} executions list --database-url {url}\n", soft_wrap=True)
     async with everything(app) if store == "sqlite" else workers(app, story, stop):

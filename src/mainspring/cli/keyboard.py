@@ -27,7 +27,10 @@ def keys(press: Callable[[str], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        for key in split(os.read(source, 1024).decode(errors="ignore")):
+        typed = os.read(source, 1024).decode(errors="ignore")
+        if not typed:  # the terminal is gone
+            loop.remove_reader(source)
+        for key in split(typed):
             press(key)
 
     tty.setcbreak(source)

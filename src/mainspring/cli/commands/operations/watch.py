@@ -49,7 +49,7 @@ def watch(session: ClientSession, once: bool, history: bool, interval: str, **fi
 
     It needs no scheduler: run it as a process of its own, on another machine. Each missed run is reported once, as a
     log line and an event, however many watchers there are. The exit code is 1 if a job was late at the last look, or
-    the last look failed.
+    the last look failed. For a live view on a terminal, see: mainspring top
     """
     if history:
         runs = session.call(lambda app: app.monitoring.missed_runs(**filters))
