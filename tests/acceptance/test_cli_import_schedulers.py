@@ -46,6 +46,10 @@ async def refresh(region: str, full: bool = False) -> None: ...
 async def send_report() -> None: ...
 
 
+@app.job("connect", secret="password")
+def connect(password: str, retries: int = 1) -> None: ...
+
+
 @app.job("cleanup")
 def cleanup(days: int = 7) -> None: ...
 """
@@ -99,6 +103,9 @@ def send_report(*ignored: object) -> None: ...
 def cleanup(days: int = 7) -> None: ...
 
 
+def connect(password: str, retries: int = 1) -> None: ...
+
+
 def unknown() -> None: ...
 
 
@@ -119,6 +126,8 @@ def fill(scheduler: BackgroundScheduler) -> None:
     add(cleanup, "cron", hour=5, timezone="UTC", end_date=later, id="ending")
     add(refresh, "cron", hour=5, timezone="UTC", args=[5], id="misfit")
     add(unknown, "cron", hour=5, timezone="UTC", id="unknown")
+    add(connect, "cron", hour=5, timezone="UTC", id="connect-daily", args=["hunter2"])
+    add(connect, "cron", hour=5, timezone="UTC", id="connect-badly", args=["hunter2"], kwargs={"retries": "many"})
     add(cleanup, "cron", hour=5, timezone="UTC").pause()
     scheduler.shutdown()
 
@@ -148,6 +157,8 @@ def test_a_job_store_of_apscheduler(run: Run, tmp_path: Path) -> None:
         "misfit": "needs review",
         "unknown": "needs review",
         "gone": "needs review",
+        "connect-daily": "exact",
+        "connect-badly": "needs review",
         paused: "exact",
     }
     why = reasons(report)
@@ -156,6 +167,7 @@ def test_a_job_store_of_apscheduler(run: Run, tmp_path: Path) -> None:
     assert "several agree" in why["both"]
     assert "ends at" in why["ending"]
     assert "No module named 'gone_module'" in why["gone"]
+    assert "hunter2" not in str(report), "the secrets of a handler are not shown"
     assert "params.region" in why["misfit"]
     assert "--map 'tests.acceptance.test_cli_import_schedulers:unknown=HANDLER'" in why["unknown"]
     nightly = made["nightly"]
@@ -180,7 +192,7 @@ def test_other_job_stores_of_apscheduler(run: Run, kind: str) -> None:
         store = MongoDBJobStore(client=client, database=client.get_default_database().name)
     fill(BackgroundScheduler(jobstores={"default": store}))
     report = run("import", "apscheduler", "--from", url, "--trust-pickles", "--dry-run")
-    assert report["results"] == {"exact": 5, "changed": 2, "needs review": 4}
+    assert report["results"] == {"exact": 6, "changed": 2, "needs review": 5}
 
 
 SCHEDULER = """

@@ -39,7 +39,7 @@ def _row_json(planned: Planned) -> dict[str, Any]:
         "enabled": row.enabled,
         "task": row.task,
         "handler": planned.handler or row.handler,
-        "parameters": planned.options.get("params", dict(row.params)),
+        "parameters": dict(planned.shown_params),
         "result": planned.result,
         "action": planned.action,
         "reason": planned.reason,

@@ -31,6 +31,7 @@ from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..rules.importing.cron_intervals import Conversion, converted
 from ..rules.importing.rows import ImportRow, NeedsReview, handler_names, named_params
+from ..rules.secret_params import hide, mask
 from .job_creation import Creation
 from .steering import Steering
 
@@ -59,6 +60,8 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     trigger: Trigger | None = None
     handler: str | None = None
     options: Mapping[str, Any] = {}
+    shown_params: Mapping[str, Any] = {}
+    """Its parameters without their secrets; none of a row for review, whose secrets may be unknown."""
     reason: str | None = None
 
     @property
@@ -136,34 +139,47 @@ class Imports:
         if row.reason is not None:
             return Planned(row=row, action="review", reason=row.reason)
         try:
-            name, tz = identifier("name", row.name), row.tz or self._timezone
-            zone("timezone", tz)
-            if name in seen:
-                raise InvalidValue("name", name, f"another name than that of {seen[name]}")
-            seen[name] = row.source
-            found = converted(row.schedule, tz, to_datetime(now)) if row.trigger is None else Conversion(row.trigger)
-            job = known.get(name)
+            found, tz = self._schedule(row, now, seen)
+            job = known.get(row.name)
             handler = _handler(row, job, handlers)
+            secret = await self._creation.secrets_of(handler)
             options = {"trigger": found.trigger, "tz": tz, "enabled": row.enabled, **row.options}
             if row.params or row.args or job is None:
-                options["params"] = self._params(row, handler)
+                options["params"] = self._params(row, handler, secret)
         except MainspringError as error:
             return Planned(row=row, action="review", handler=row.handler, reason=str(error))
         action: Action = "create" if job is None else "unchanged" if _is_so(job, options) else "update"
-        if job is None:
-            options = {**await self._retries(handler), **options}
-        reason = "; ".join([*row.changes, *row.notes, *([found.reason] if found.reason else [])]) or None
-        return Planned(row=row, action=action, trigger=found.trigger, handler=handler, options=options, reason=reason)
+        return Planned(
+            row=row,
+            action=action,
+            trigger=found.trigger,
+            handler=handler,
+            options={**await self._retries(handler), **options} if job is None else options,
+            shown_params=mask(options.get("params", {}), secret),
+            reason="; ".join(filter(None, [*row.changes, *row.notes, found.reason])) or None,
+        )
 
-    def _params(self, row: ImportRow, handler: str) -> dict[str, Any]:
+    def _schedule(self, row: ImportRow, now: Micros, seen: dict[str, str]) -> tuple[Conversion, str]:
+        """The trigger of a row and its zone, once its name is known to be good and its own."""
+        name, tz = identifier("name", row.name), row.tz or self._timezone
+        zone("timezone", tz)
+        if name in seen:
+            raise InvalidValue("name", name, f"another name than that of {seen[name]}")
+        seen[name] = row.source
+        return converted(row.schedule, tz, to_datetime(now)) if row.trigger is None else Conversion(row.trigger), tz
+
+    def _params(self, row: ImportRow, handler: str, secret: tuple[str, ...]) -> dict[str, Any]:
         """The parameters by name, as the handler takes them."""
         signature = self._creation.signature(handler)
         names = None if signature is None else [field.name for field in signature.parameters.fields]
         params = named_params(row.args, row.params, names)
-        if signature is None:
+        try:
+            if signature is not None:
+                return signature.validate(params)
             encode_payload("params", params)
-            return params
-        return signature.validate(params)
+        except InvalidValue as error:
+            raise hide(error, secret) from None
+        return params
 
     async def _retries(self, handler: str) -> dict[str, Any]:
         """A failed run is tried again as the handler's own job says: other schedulers have no rule of their own."""
