@@ -85,6 +85,10 @@ ON_POSTGRES = {
     "ALTER TABLE mainspring.live ALTER COLUMN token SET DEFAULT 7": "default live.token is 7, expected 0",
     "ALTER TABLE mainspring.live ALTER COLUMN failures DROP DEFAULT": "default live.failures is missing",
     "ALTER TABLE mainspring.lock ALTER owner DROP NOT NULL": "not null lock.owner is missing",
+    "DROP VIEW mainspring.locks; ALTER TABLE mainspring.lock ALTER owner TYPE varchar(99)": "column lock.owner is"
+    " character varying(99), expected text",
+    "CREATE VIEW mainspring.locks AS SELECT name, owner FROM mainspring.lock": "view locks has another definition than"
+    " in this release",
     "ALTER TABLE mainspring.meta ALTER value TYPE numeric": "column meta.value is numeric, expected bigint",
     "ALTER TABLE mainspring.log DROP COLUMN logger": "column log.logger is missing",
     "ALTER TABLE mainspring.worker ADD COLUMN mine text": "column worker.mine is not part of Mainspring",

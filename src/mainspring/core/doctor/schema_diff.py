@@ -48,13 +48,10 @@ def differences(objects: SchemaObjects) -> list[Difference]:
     found = {each.key: each for each in objects.found}
     expected = {each.key: each for each in objects.expected}
     extra = [each for each in found.values() if each.key not in expected and _stands(each, expected, found)]
-    missing = [each for each in expected.values() if each.key not in found and _stands(each, found, expected)]
-    changed = [
-        each for each in expected.values() if each.key in found and found[each.key].definition != each.definition
-    ]
-    named = {each.parent for each in (*extra, *missing, *changed) if each.kind == "column"}
+    wrong = [each for each in expected.values() if _is_wrong(each, found, expected)]
+    named = {each.parent for each in (*extra, *wrong) if each.kind == "column"}
     result = [_extra(each, objects.comment) for each in sorted(extra, key=_place, reverse=True)]
-    for each in sorted((*missing, *changed), key=_place):
+    for each in sorted(wrong, key=_place):
         if each.key not in found:
             result.append(_missing(each, objects.expected))
         elif each.key not in named:
@@ -68,6 +65,14 @@ def repair_script(objects: SchemaObjects, found: Sequence[Difference]) -> str:
     if not statements:
         return ""
     return "\n".join(filter(None, (objects.begin, *statements, objects.end))) + "\n"
+
+
+def _is_wrong(
+    each: SchemaObject, found: Mapping[ObjectKey, SchemaObject], expected: Mapping[ObjectKey, SchemaObject]
+) -> bool:
+    """Whether it is missing, or differs."""
+    there = found.get(each.key)
+    return _stands(each, found, expected) if there is None else there.definition != each.definition
 
 
 def _stands(each: SchemaObject, others: Mapping[ObjectKey, object], own: Mapping[ObjectKey, object]) -> bool:
@@ -113,5 +118,6 @@ def _different(found: SchemaObject, expected: SchemaObject) -> Difference:
     )
 
 
-def _place(each: SchemaObject) -> tuple[int, str]:
-    return _PLACE[each.kind], each.name
+def _place(each: SchemaObject) -> int:
+    """Objects of the same kind stay in the order in which the store lists them."""
+    return _PLACE[each.kind]

@@ -9,9 +9,11 @@ database, as a migration does. Partitions of single months are left out, because
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 
 import psycopg
 
@@ -42,6 +44,7 @@ from .statements import definitions, versions
 FRESH = "mainspring_doctor_expected"
 BEGIN = "BEGIN;\nSET LOCAL check_function_bodies = off;"
 PATIENCE = 3.0
+_DROP_VIEW = "DROP VIEW IF EXISTS "
 
 
 class _RollBack(Exception):
@@ -68,7 +71,20 @@ async def schema_objects(url: str) -> SchemaObjects:
         raise explained(error, address.name) from error
     finally:
         await connection.close()
-    return SchemaObjects(found=tuple(found), expected=tuple(expected), begin=BEGIN, end="COMMIT;")
+    begin, end = _around(found, expected)
+    return SchemaObjects(found=tuple(found), expected=tuple(expected), begin=begin, end=end)
+
+
+def _around(found: Sequence[SchemaObject], expected: Sequence[SchemaObject]) -> tuple[str, str]:
+    """What goes around a repair. PostgreSQL changes neither a column that a view shows, nor a view that another one
+    reads: if one of these differs, all views are dropped first, and created again at the end."""
+    wanted = {each.key: each.definition for each in expected if each.kind in ("column", "view")}
+    if all(wanted.get(each.key, each.definition) == each.definition for each in found):
+        return BEGIN, "COMMIT;"
+    views = [each.drop.removeprefix(_DROP_VIEW).rstrip(";") for each in found if each.kind == "view"]
+    drop = f"{_DROP_VIEW}{', '.join(views)};" if views else ""
+    creations = [each.create for each in expected if each.kind == "view"]
+    return f"{BEGIN}\n{drop}", "\n".join([*creations, "COMMIT;"])
 
 
 async def _build(session: Session) -> None:
@@ -199,9 +215,19 @@ def _function(schema: str, row: Row) -> Iterator[SchemaObject]:
 
 
 def _view(schema: str, row: Row) -> Iterator[SchemaObject]:
+    """It is created by its source: the server's own description, run again, may be described in other words."""
     name, words = row
-    create, drop = f"CREATE VIEW {schema}.{name} AS\n{words}", f"DROP VIEW {schema}.{name};"
-    yield SchemaObject(kind="view", name=name, definition=words, create=create, drop=drop)
+    create = _view_sources(schema).get(name, f"CREATE VIEW {schema}.{name} AS\n{words}")
+    yield SchemaObject(kind="view", name=name, definition=words, create=create, drop=f"{_DROP_VIEW}{schema}.{name};")
+
+
+@cache
+def _view_sources(schema: str) -> dict[str, str]:
+    """The statement of each view, by its name, without the comments between them."""
+    [text] = [one.text for one in definitions(schema) if one.name == "views"]
+    plain = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+    statements = re.split(r"^(?=CREATE OR REPLACE VIEW )", plain, flags=re.MULTILINE)[1:]
+    return {each.split()[4].rpartition(".")[2]: each.strip() for each in statements}
 
 
 def _trigger(schema: str, row: Row) -> Iterator[SchemaObject]:

@@ -102,6 +102,7 @@ VIEWS: Final = """
     SELECT c.relname::text, pg_get_viewdef(c.oid)
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1::text
     WHERE c.relkind IN ('v', 'm')
+    ORDER BY c.oid  -- a view comes after those that it reads
 """
 
 TRIGGERS: Final = f"""
