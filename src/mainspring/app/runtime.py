@@ -19,7 +19,6 @@ from ..config.load import load
 from ..core.access.api_tokens import Token
 from ..core.declaring.registry import Registry, module_names
 from ..core.engine.activity import ActivityCounts
-from ..core.engine.foreground import Foreground
 from ..core.engine.inline import PATIENCE, LateRecords, TrackedWork, Tracker
 from ..core.engine.node import Node
 from ..core.ports import Clock, ProcessPool, Store
@@ -55,6 +54,8 @@ from .start_wait import StartWait
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+    from ..core.engine.foreground import Foreground
 
 PING_FLUSH = 2.0
 """Seconds that unsent pings get when the application closes."""
@@ -116,6 +117,8 @@ class Runtime:
 
     async def foreground(self) -> Foreground:
         """For runs in the foreground of this process."""
+        from ..core.engine.foreground import Foreground  # only `mainspring exec` needs it, and the debugger with it
+
         parts, tracker = await self.engine(), await self.tracker()
         identity = {"username": self.settings.username, "channel": self.settings.channel, "logger": self.logger}
         return Foreground(

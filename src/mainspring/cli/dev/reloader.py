@@ -75,6 +75,8 @@ class Child:
 
 
 class Reloader:
+    """Runs `command` as a child, and again after each save."""
+
     def __init__(self, command: Sequence[str], target: str, extra: Sequence[str]) -> None:
         self._command, self._target, self._extra = command, target, extra
         self._port: int | None = None
@@ -102,10 +104,10 @@ class Reloader:
         return self._exit_code
 
     def _stop(self) -> None:
-        """Every signal is forwarded: the second one makes the process stop at once."""
-        self._stopping.set()
-        if self._current is not None:
+        """The second signal is forwarded: it makes the process stop at once."""
+        if self._stopping.is_set() and self._current is not None:
             self._current.signal()
+        self._stopping.set()
 
     async def _ended(self) -> None:
         if self._current is None:
@@ -145,10 +147,12 @@ class Reloader:
     async def _hand_over_to(self, candidate: Child, port: int) -> None:
         if self._current is not None:
             await self._current.stop()
-        self._current = candidate
         if self._stopping.is_set():
-            candidate.signal()
-        candidate.run(port)
+            self._current = None
+            await candidate.kill()  # it runs nothing yet
+        else:
+            self._current = candidate
+            candidate.run(port)
 
     def _show(self, error: str) -> None:
         going_on = "the last good code keeps running" if self._current else "waiting for a save that mends it"
