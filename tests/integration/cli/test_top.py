@@ -184,6 +184,8 @@ def test_one_snapshot_for_programs_and_pipes(
         "RUNNING",
         "NEXT",
     ]
+    assert run_command(["top", "--queue", "mial", "--database-url", url]) == 2
+    assert "--queue: 'mial' is not valid" in capsys.readouterr().err
     assert run_command(["top", "-o", "json", "--database-url", url]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"at", "problems", "queues", "workers", "running", "next", "activity"} <= found.keys()

@@ -21,7 +21,7 @@ from ....core.render.problems import problems_json
 from ....core.render.queues import queue_json
 from ....core.views.execution import Execution
 from ....core.views.records import log_entries
-from ....model.errors import MainspringError
+from ....model.errors import InvalidValue, MainspringError
 from ....model.time.instants import to_datetime
 from ....model.values.reading import duration
 from ...completion import names_of
@@ -52,10 +52,19 @@ def top(session: ClientSession, queue: str | None, sort: str, interval: str, onc
     seconds = max(SHORTEST_INTERVAL, duration("--interval", interval))
     choices = Choices(queue=queue, sort=sort)
     if once or session.wants_json or not sys.stdout.isatty():
-        reading = session.call(lambda app: read(app, queue))
+        reading = session.call(lambda app: first_reading(app, queue))
         session.show(_json(reading), lambda: _print(reading, choices))
     else:
         session.call(lambda app: LiveView(app, choices, seconds).run())
+
+
+async def first_reading(app: Mainspring, queue: str | None) -> Reading:
+    """A queue that nothing uses is more often misspelt than empty."""
+    found = await read(app, queue)
+    known = [view.name for view in found.queues]
+    if queue is not None and queue not in known:
+        raise InvalidValue("--queue", queue, f"one of {', '.join(known)}" if known else "left out: there are no queues")
+    return found
 
 
 async def read(app: Mainspring, queue: str | None = None) -> Reading:
@@ -91,7 +100,7 @@ class LiveView:
         self._reading: Reading
 
     async def run(self) -> None:
-        self._reading = await read(self._app, self._choices.queue)
+        self._reading = await first_reading(self._app, self._choices.queue)
         screen = Console(markup=False, highlight=False, emoji=False)
         with self._signals(), keys(self._press), Live(console=screen, screen=True, auto_refresh=False) as live:
             reader = asyncio.create_task(self._keep_reading())
