@@ -191,7 +191,6 @@ def declaring() -> None:
 
 
 def values() -> None:
-    Retry("patint")  # wrong
     Retry(intial="1s")  # wrong
     Retry(initial="1s", multiplier="2")  # wrong
     Retry(max_attempts=3)  # wrong

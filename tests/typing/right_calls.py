@@ -219,7 +219,13 @@ def declaring(names: list[str], configured: dict[str, Any]) -> None:
     app.job("a", tenants=yielded_tenants, timeout=timedelta(minutes=5), missed=CatchUp("all", max_age="7d"))
     app.job("a", hours=Hours("09:00-17:00", days="mon-fri"), ping={"failure": "https://hc.example/1"})
     app.job("a", limits=[Limit("api", rate="50/s"), {"key": "crawl", "concurrency": 3}], max_memory="1GiB")
-    app.job("a", retention=Retention(by_state={"failed": 90}), after=["crawl", "tick"], retry=Retry(5, 2))
+    app.job(
+        "a",
+        retention=Retention(by_state={"failed": 90}),
+        after=["crawl", "tick"],
+        retry=Retry(5, 2),
+        tenant_retry=Retry("1m"),
+    )
     app.job("a", **configured)
     app.calendars.declare("holidays", ["12-25", date(2026, 4, 3)])
     Mainspring(

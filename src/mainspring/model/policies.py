@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -51,29 +51,16 @@ class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
     jitter: float = 0.0
     delays: tuple[float | str, ...] = ()
 
-    if TYPE_CHECKING:  # a text alone is the name of a preset
+    if TYPE_CHECKING:  # the constructor takes more types than the fields have afterwards
 
-        @overload
         def __init__(
             self,
-            preset: RetryPreset | float,
-            /,
-            multiplier: float | None = None,
-            max: Duration | None = None,
-            jitter: float = 0.0,
-            delays: Several[Duration] = (),
-        ) -> None: ...
-        @overload
-        def __init__(
-            self,
-            *,
             initial: Duration = 2.0,
             multiplier: float | None = None,
             max: Duration | None = None,
             jitter: float = 0.0,
             delays: Several[Duration] = (),
         ) -> None: ...
-        def __init__(self, *args: Any, **options: Any) -> None: ...
 
     def __post_init__(self) -> None:
         if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
@@ -328,7 +315,7 @@ def check_retry(field: str, value: Any) -> Retry:
             return Retry(**value)
     if isinstance(value, str):
         try:
-            return Retry(initial=value)
+            return Retry(value)
         except InvalidValue:
             pass
     allowed = "a Retry(...), or 'queue', 'tenant' or 'patient'"

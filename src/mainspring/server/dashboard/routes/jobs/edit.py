@@ -188,7 +188,7 @@ def _value(name: str, text: str) -> Any:
 def _retry_text(retry: Retry) -> str:
     """The name of a preset, or the waits as JSON."""
     for preset in RETRY_PRESETS:
-        if retry == Retry(initial=preset):
+        if retry == Retry(preset):
             return preset
     if retry.delays:
         return json.dumps({"delays": list(retry.delays)} | ({"jitter": retry.jitter} if retry.jitter else {}))
