@@ -372,7 +372,6 @@ async def steering() -> None:
     await app.windows("tick", [1])  # wrong
     await app.bulk.start("retri", "executions")  # wrong
     await app.bulk.start("retry", "executon")  # wrong
-    await app.bulk.start("retry", filter={"stats": "failed"})  # wrong
     await app.bulk.start("retry", filter="failed")  # wrong
     await app.bulk.start("retry", pace=[1])  # wrong
     await app.bulk.start("retry", probe="5")  # wrong

@@ -240,6 +240,8 @@ async def asking(status: State, wanted: dict[str, Any]) -> None:
     await app.jobs(status="paused", sort="-next_run_at")
     await app.bulk.start("retry", filter={"job": "crawl", "status": "failed"}, pace="100/s")
     await app.bulk.start("pause", "jobs", filter={"queue": "mail"})
+    failed = {"status": "failed", "job": "crawl"}
+    await app.bulk.preview("retry", filter=failed)
     await app.bulk.start("mute", "errors", filter={"since": "2h"})
     await app.bulk.jobs("pause", (job.name for job in await app.jobs(queue="mail")))
     await app.trigger(crawl, {"url": "x"}, window=(date(2026, 1, 1), "2026-01-02"), tenants={"acme"})

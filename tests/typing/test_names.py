@@ -6,8 +6,6 @@ from typing import Any, get_args
 
 import pytest
 
-from mainspring.core.filters import errors, executions, jobs
-from mainspring.core.filters.arguments import ErrorFilters, ExecutionFilters, JobFilters
 from mainspring.core.queries.queries import LEVELS
 from mainspring.core.webhooks.events import EVENTS, EventName
 from mainspring.model.bulk import ACTIONS, BulkVerb
@@ -37,12 +35,6 @@ def literals(alias: Any) -> set[str]:
 )
 def test_each_name_is_known_to_type_checkers(alias: Any, names: set[str]) -> None:
     assert literals(alias) == names
-
-
-def test_every_filter_of_bulk_actions_is_an_argument() -> None:
-    tables = ((ExecutionFilters, executions), (JobFilters, jobs), (ErrorFilters, errors))
-    for arguments, table in tables:
-        assert set(arguments.__annotations__) == set(table.FIELDS)
 
 
 def test_windows_and_weekdays_are_read_as_their_types_say() -> None:

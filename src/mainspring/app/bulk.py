@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..core.bulk.commands import BulkRequest
 from ..core.commands.bulk import BulkItem, BulkResult, ExecutionCommand, JobCommand
-from ..core.filters.arguments import ErrorFilters, ExecutionFilters, JobFilters
 from ..core.queries.queries import id_of
 from ..core.views.execution import Execution
 from ..core.views.records import BulkAction, bulk_view
@@ -43,7 +42,7 @@ class AppBulk:
         target: BulkTarget = "executions",
         ids: Iterable[Execution | str] | None = None,
         *,
-        filter: ExecutionFilters | JobFilters | ErrorFilters | None = None,
+        filter: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
         pace: Rate | None = None,
@@ -68,7 +67,7 @@ class AppBulk:
         target: BulkTarget = "executions",
         ids: Iterable[Execution | str] | None = None,
         *,
-        filter: ExecutionFilters | JobFilters | ErrorFilters | None = None,
+        filter: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
     ) -> BulkPreview:

@@ -14,7 +14,7 @@ from ..core.commands.tenant_retries import TenantRun
 from ..core.declaring.handler_types import AnyHandler
 from ..core.declaring.options import JobOptions
 from ..core.errors.commands import ErrorGroupView, ErrorOrder
-from ..core.filters.arguments import ErrorFilters, ExecutionFilters, FiltersBesideJob, JobFilters
+from ..core.filters.arguments import FiltersBesideJob, JobFilters
 from ..core.jobs.calendars import CalendarView
 from ..core.locks import Lock
 from ..core.monitoring.activity import ActivitySeries
@@ -540,7 +540,7 @@ class SyncBulk:
         target: BulkTarget = "executions",
         ids: Iterable[Execution | str] | None = None,
         *,
-        filter: ExecutionFilters | JobFilters | ErrorFilters | None = None,
+        filter: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
         pace: Rate | None = None,
@@ -576,7 +576,7 @@ class SyncBulk:
         target: BulkTarget = "executions",
         ids: Iterable[Execution | str] | None = None,
         *,
-        filter: ExecutionFilters | JobFilters | ErrorFilters | None = None,
+        filter: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
     ) -> BulkPreview:

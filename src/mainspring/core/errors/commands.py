@@ -20,7 +20,6 @@ from ...model.values.ids import Chance
 from ...model.values.payload import safe_text
 from ...model.values.reading import SYSTEM_PREFIX, choice, instant
 from ..auditing import audit_record
-from ..filters.arguments import ExecutionFilters
 from ..filters.fields import past_instant
 from ..ports import Store
 from . import rules
@@ -257,7 +256,7 @@ class ErrorGroups:
         return Samples() if entry is None else entry.read(Samples) or Samples()
 
 
-def failed_with(id: str) -> ExecutionFilters:
+def failed_with(id: str) -> dict[str, str]:
     """The filter of the executions that failed for good with this error."""
     return {"error_group": one_error(id), "status": "failed"}
 

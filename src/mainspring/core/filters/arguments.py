@@ -32,12 +32,6 @@ class FiltersBesideJob(TypedDict, total=False):
     parent_id: str | None
 
 
-class ExecutionFilters(FiltersBesideJob, total=False):
-    """Filters of executions, the job included."""
-
-    job: str | None
-
-
 class JobFilters(TypedDict, total=False):
     """Filters of jobs. Each is optional; None does not filter."""
 
@@ -54,12 +48,3 @@ class JobFilters(TypedDict, total=False):
     paused: bool | None
     orphaned: bool | None
     overdue: bool | None
-
-
-class ErrorFilters(TypedDict, total=False):
-    """Filters of error groups. Each is optional; None does not filter."""
-
-    job: str | None
-    tenant: str | None
-    since: When | None
-    muted: bool | None
