@@ -21,6 +21,7 @@ from ...config.settings import SETTINGS
 from ...model.errors import MainspringError, nearest
 
 IMPORT_PATH = "mainspring.contrib.django:load"
+IN_MEMORY = "memory://"
 OWN_KEYS = ("database", "dashboard_url")
 """Keys of MAINSPRING beside the settings: which of DATABASES to use, and where the dashboard is."""
 
@@ -33,14 +34,13 @@ class Configuration(NamedTuple):
     """The name in DATABASES whose transactions an enqueue joins."""
     store_is_django: bool
     """Whether the store is in that database."""
-    database_name: str
     dashboard_url: str | None
 
 
 def load_configuration() -> Configuration:
     given = _checked(getattr(settings, "MAINSPRING", {}))
     own = {name: given.pop(name, None) for name in OWN_KEYS}
-    alias = own["database"] or "default"
+    alias = _alias(own["database"] or "default")
     try:
         chosen = load(given).sources
     except MainspringError as error:
@@ -53,8 +53,8 @@ def load_configuration() -> Configuration:
     store_is_django = "database_url" not in chosen
     if store_is_django:
         given["database_url"] = database_url(alias)
-    name = str(connections[alias].settings_dict["NAME"]) if alias in connections else ""
-    return Configuration(given, alias, store_is_django, name, _dashboard(own["dashboard_url"]))
+        store_is_django = given["database_url"] != IN_MEMORY
+    return Configuration(given, alias, store_is_django, _dashboard(own["dashboard_url"]))
 
 
 def _checked(given: Any) -> dict[str, Any]:
@@ -67,6 +67,13 @@ def _checked(given: Any) -> dict[str, Any]:
             hint = f"did you mean {near!r}?" if near else f"known are {', '.join(sorted(known))}"
             raise ImproperlyConfigured(f"MAINSPRING has no setting {name!r}; {hint}")
     return dict(given)
+
+
+def _alias(given: Any) -> str:
+    if given not in list(connections):
+        known = ", ".join(connections)
+        raise ImproperlyConfigured(f"MAINSPRING['database'] is {given!r}; allowed: a name in DATABASES ({known})")
+    return str(given)
 
 
 def _project_name() -> str:
@@ -86,9 +93,6 @@ def _dashboard(url: Any) -> str | None:
 
 def database_url(alias: str) -> str:
     """The address of a database of DATABASES, for Mainspring's own connections to it."""
-    if alias not in connections:
-        known = ", ".join(connections)
-        raise ImproperlyConfigured(f"MAINSPRING['database'] is {alias!r}; allowed: a name in DATABASES ({known})")
     connection = connections[alias]
     if connection.vendor == "sqlite":
         return _sqlite_url(alias, str(connection.settings_dict["NAME"]))
@@ -102,7 +106,7 @@ def database_url(alias: str) -> str:
 
 def _sqlite_url(alias: str, name: str) -> str:
     if name == ":memory:" or "mode=memory" in name:
-        return "memory://"
+        return IN_MEMORY
     if name.startswith("file:"):
         raise ImproperlyConfigured(
             f"DATABASES[{alias!r}]['NAME'] is {name!r}; give the path of a file, or set MAINSPRING['database_url']"

@@ -1,7 +1,7 @@
 """Django's database connections in the threads and processes that run handlers.
 
 Django closes connections that are lost or older than CONN_MAX_AGE at both ends of a request. A worker has no requests,
-so the same is done around every handler: a lost connection costs the attempt that noticed it, and no other. Django
+so the same is done around every handler: a lost connection costs at most the attempt that was using it. Django
 never looks at the connections of a thread that has nothing to do; here a thread of its own closes those that got too
 old, and whatever is left when the worker stops.
 """
@@ -128,8 +128,11 @@ def _sweep(held: HandlerConnections, stopping: threading.Event) -> None:
 
 
 def _close_old() -> None:
+    """What is kept is checked before its next query, whatever CONN_HEALTH_CHECKS says: after a restart of the server,
+    the connections of idle threads are all lost, and would cost one attempt each."""
     for connection in _outside_transactions():
         connection.close_if_unusable_or_obsolete()
+        connection.health_check_enabled = True
 
 
 def _close_all() -> None:
