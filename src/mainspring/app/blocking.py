@@ -29,6 +29,8 @@ class Application(Protocol):
 
     settings: Settings
 
+    def ends_with(self, loop: asyncio.AbstractEventLoop) -> bool: ...
+
     async def stop(self, timeout: float | None = None) -> int: ...
 
     async def close(self) -> None: ...
@@ -73,31 +75,33 @@ class BackgroundLoop:
 
     # --- the end of the process ---------------------------------------------------------------------------
     def begin(self) -> None:
-        if self._stopping is None or self._stopping.done():
+        begun = self._stopping is not None and not self._stopping.done()
+        if not begun and self._application.ends_with(self.loop):
             self._timeout = self._application.settings.stop_timeout
             self._deadline = time.monotonic() + self._timeout
             self._stopping = self.submit(self._application.stop())
 
     def finish(self) -> None:
         """The main thread waits here, so that it can be interrupted: a second signal ends the process at once."""
-        assert self._stopping is not None, "it was begun"
         try:
-            self._stopping.result(self._left)
-            self._disconnect()
-            self.submit(wind_up()).result(self._left)
+            if self._stopping is not None:
+                self._wait(self._stopping, self._left)
+                self._wait(self.submit(self._application.close()), self._left - LEFTOVER_PATIENCE, essential=False)
+                self._wait(self.submit(wind_up()), self._left)
         except TimeoutError:
             end_process(self._timeout)
         except (KeyboardInterrupt, SystemExit):
             end_at_once()
         self._end_thread(LEFTOVER_PATIENCE)
 
-    def _disconnect(self) -> None:
-        """A server that does not answer: the process ends all the same."""
-        closing = self.submit(self._application.close())
+    def _wait(self, future: Future[Any], timeout: float, essential: bool = True) -> None:
+        """A server that does not answer cannot hold up the closing of connections, which is not essential."""
         try:
-            closing.result(max(0.0, self._left - LEFTOVER_PATIENCE))
+            future.result(max(0.0, timeout))
         except TimeoutError:
-            closing.cancel()
+            future.cancel()
+            if essential:
+                raise
         except Exception as error:
             logging.getLogger("mainspring").debug("the application could not be closed", exc_info=error)
 

@@ -321,6 +321,11 @@ class Runtime:
         await node.start()
         return node
 
+    def ends_with(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether it may be stopped on this event loop. Roles on another one are for their own caller to stop."""
+        node = None if self.parts is None else self.parts.node
+        return node is None or node.runs_on(loop)
+
     async def stop(self, timeout: float | None = None) -> int:
         """Returns how many endings the store has not accepted."""
         if self.parts is not None and self.parts.here:

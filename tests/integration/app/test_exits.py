@@ -135,6 +135,15 @@ def test_the_handler_of_a_server_is_called_when_the_drain_has_begun(tmp_path: Pa
 
 
 @pytest.mark.req("WRK-5")
+def test_roles_on_an_event_loop_that_is_gone_hold_up_nothing(tmp_path: Path) -> None:
+    """Whoever started them has not stopped them, and nobody else can."""
+    elsewhere = "app.sync.stop(); asyncio.run(app.start()); print(len(app.sync.workers()))"
+    with script(tmp_path, elsewhere, stop=NEVER, work="asyncio.sleep(0)") as process:
+        assert process.communicate(timeout=DEADLINE) == ("running\n1\n", "")
+    assert process.returncode == 0
+
+
+@pytest.mark.req("WRK-5")
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     watched = (
         "app.observe(lambda event: print(type(event).__name__, flush=True)); print('ready', flush=True); signal.pause()"

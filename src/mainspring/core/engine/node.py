@@ -152,6 +152,10 @@ class Node:
     def id(self) -> str:
         return self.leases.info.id
 
+    def runs_on(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether it was made on this event loop, the only one on which it can be stopped."""
+        return self._event_loop is loop
+
     @property
     def is_scheduler(self) -> bool:
         return "scheduler" in self._settings.roles
