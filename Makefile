@@ -71,21 +71,18 @@ venv: $(INSTALLED)
 	echo "making .venv with $$($$found --version)"; \
 	"$$found" -m venv .venv || { rm -rf .venv; exit 2; }
 
-# The MongoDB server of the tests needs libcurl4. Without root, tests/mongo_server.py unpacks it inside .venv.
-LIBCURL4 := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && [ -z "$$(ls /usr/lib/*/libcurl.so.4 2>/dev/null)" ]; \
-	then echo "installing libcurl4"; apt-get update -qq; apt-get install -y -qq --no-install-recommends libcurl4 >/dev/null; fi
-# The walk of the README is done with curl itself.
-CURL := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v curl >/dev/null; \
-	then echo "installing curl"; apt-get update -qq; apt-get install -y -qq --no-install-recommends curl >/dev/null; fi
-# The tests of the dashboard use Debian's Chromium.
-CHROMIUM := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! command -v chromium >/dev/null; \
-	then echo "installing chromium"; apt-get update -qq; apt-get install -y -qq --no-install-recommends chromium >/dev/null; fi
+# What the tests run beside Python: curl for the walk of the README, Chromium for the dashboard, zsh and fish for completion;
+# and libcurl4 for the MongoDB server, which tests/mongo_server.py unpacks inside .venv where this is not root.
+TOOLS := curl chromium zsh fish
+INSTALL_TOOLS := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then missing=; \
+	for tool in $(TOOLS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	[ -n "$$(ls /usr/lib/*/libcurl.so.4 2>/dev/null)" ] || missing="$$missing libcurl4"; \
+	if [ -n "$$missing" ]; then echo "installing$$missing"; apt-get update -qq; \
+	apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi; fi
 
 # The build backend comes first, from the same pins, so that nothing unpinned is fetched for building.
 $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
-	@$(LIBCURL4)
-	@$(CURL)
-	@$(CHROMIUM)
+	@$(INSTALL_TOOLS)
 	@echo "installing dependencies into .venv"
 	@$(PIP) install -q -c constraints.txt hatchling editables
 	@$(PIP) install -q -c constraints.txt --no-build-isolation -e ".[dev]"
