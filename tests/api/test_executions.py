@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mainspring import JobContext, Mainspring
-from mainspring.server.stream import MOST_OF_ONE, MOST_STREAMS, Admission, Streams
+from mainspring.server.stream import Admission, Streams
 from tests.api.client import Client, client_of
 from tests.integration.gate import Gate
 from tests.support import DEADLINE, Nodes, ended, until
@@ -174,7 +174,7 @@ async def test_who_comes_after_the_end_hears_of_it_though_somebody_else_still_re
     app.job("quick")(lambda: None)
     async with app:
         run = await ended(app, await app.enqueue("quick"))
-        streams, queries = Streams(), (await app._runtime.engine()).queries
+        streams, queries = Streams(10, 10), (await app._runtime.engine()).queries
         slow, late = (streams.follow(queries, run, 0, Admission(_always), "ada") for _ in range(2))
         await anext(slow)
         await until(lambda: f"watch-{run.id}" not in {task.get_name() for task in asyncio.all_tasks()})
@@ -233,11 +233,11 @@ async def test_there_is_room_for_so_many_streams(memory_nodes: Nodes) -> None:
     assert run is not None
     async with client_of(app) as client:
         streams: Streams = app.asgi().state.streams
-        streams.open = MOST_STREAMS
+        streams.open = streams.most
         await client.refused(503, "GET", f"/api/v1/executions/{run.id}/stream")
         streams.open = 0
         with ExitStack() as held:
-            for _ in range(MOST_OF_ONE):
+            for _ in range(streams.most_of_one):
                 held.enter_context(streams.holding("127.0.0.1"))
             await client.refused(429, "GET", f"/api/v1/executions/{run.id}/stream")
     await app.close()

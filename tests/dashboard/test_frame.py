@@ -13,7 +13,7 @@ from mainspring import JobContext, Mainspring
 from mainspring.server.dashboard import live
 from mainspring.server.dashboard.live import LIVE_HEADER, LivePages
 from mainspring.server.dashboard.visit import NOTICE
-from mainspring.server.stream import MOST_OF_ONE, Streams
+from mainspring.server.stream import Streams
 from tests.dashboard.support import ORIGIN, pages_of
 from tests.support import until
 
@@ -346,14 +346,14 @@ async def test_one_viewer_leaves_streams_for_others() -> None:
         async with pages_of(app, credential=tokens["viewer"]) as browser:
             token = next(each for each in await app.tokens.all() if each.name == "viewer-token")
             with ExitStack() as held:
-                for _ in range(MOST_OF_ONE):
+                for _ in range(streams.most_of_one):
                     held.enter_context(streams.holding(f"token:viewer-token/{token.id}"))
                 answer = await browser.http.get("/dashboard/live")
                 assert (answer.status_code, answer.headers["retry-after"]) == (429, "30")
-                assert "100 streams open" in answer.text
+                assert f"{streams.most_of_one} streams open" in answer.text
                 async with pages_of(app, credential=tokens["operator"]) as other:
                     following = asyncio.create_task(other.http.get("/dashboard/live"))
-                    await until(lambda: streams.open > MOST_OF_ONE)
+                    await until(lambda: streams.open > streams.most_of_one)
                     streams.close()
                     assert (await following).status_code == 200
             assert streams.open == 0
@@ -367,7 +367,7 @@ async def test_where_nobody_logs_in_streams_are_counted_by_address() -> None:
     try:
         async with pages_of(app) as browser:
             with ExitStack() as held:
-                for _ in range(MOST_OF_ONE):
+                for _ in range(streams.most_of_one):
                     held.enter_context(streams.holding("127.0.0.1"))
                 assert (await browser.http.get("/dashboard/live")).status_code == 429
     finally:

@@ -19,6 +19,8 @@ from ..model.time.instants import seconds_to_micros
 from ..model.values.database_url import without_password
 from .client import RedisServer
 
+SCRIPTS = ("all", "lock", "release", "renew", "take")
+
 
 @cache
 def lua(name: str) -> str:
@@ -37,6 +39,8 @@ class RedisLocks:
     def __init__(self, url: str, record: Callable[[Audit], Awaitable[None]]) -> None:
         self._server = RedisServer(url)
         self._record = record
+        for name in SCRIPTS:  # read at their first use, they would fail in a process that has no file left to open
+            lua(name)
         self._abandoned: set[asyncio.Task[None]] = set()
         self.keys = [self._server.key(name) for name in ("locks", "ends", "tokens")]
 

@@ -8,11 +8,13 @@ from fastapi import FastAPI
 
 from ..version import VERSION
 from . import errors
-from .access import Guard
+from .access import Guard, GuardedRoute
 from .dashboard.routes import dashboard_routes, prepare_dashboard
 from .engine import Application
+from .limits import process_limits
 from .middleware import Frame
-from .openapi import document
+from .openapi import Described, document
+from .room import Room
 from .routes import (
     audit,
     backfills,
@@ -61,10 +63,13 @@ def create_api(app: Application) -> FastAPI:
     api.state.application = app
     app.settings.check_http()
     api.state.guard = Guard(app.settings.security, app)
-    api.state.streams = Streams()
+    limits = process_limits()
+    api.state.limits, api.state.streams = limits, Streams(limits.streams, limits.streams_of_one)
+    api.state.waits = Room("waits", limits.waits, limits.waits_of_one)
     if app.settings.dashboard:
         prepare_dashboard(api)
     errors.install(api)
+    api.router.route_class = GuardedRoute
     api.add_middleware(Frame)
     jobs.add_writing_routes(api.router, open_to_parameters=app.settings.api_handler is not None)
     for module in (
@@ -96,6 +101,8 @@ def create_api(app: Application) -> FastAPI:
 
     if app.settings.dashboard:
         api.router.routes.extend(dashboard_routes())
+
+    api.state.described = Described(api, app.registry)
 
     def openapi() -> dict[str, Any]:
         return document(api, app.registry)

@@ -45,6 +45,7 @@ CODES = {
     400: "invalid_request",
     404: "not_found",
     405: "method_not_allowed",
+    408: "body_too_slow",
     413: "body_too_large",
     415: "unsupported_media_type",
     503: "unavailable",
@@ -52,6 +53,7 @@ CODES = {
 MESSAGES = {
     404: "nothing was found at this path",
     405: "this path does not support this method",
+    408: "the body did not arrive in time",
     413: "the body is larger than 1 MiB",
     415: "the body must be JSON, with Content-Type: application/json",
 }

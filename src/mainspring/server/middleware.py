@@ -1,11 +1,13 @@
-"""Wraps every request: gives it an id, limits its body, and answers errors that nothing else caught.
+"""Wraps every request: gives it an id, limits its body in size and time, and answers errors that nothing else caught.
 
 Plain ASGI instead of Starlette's `BaseHTTPMiddleware`, which would buffer streams and hide a client's leaving.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 import uuid
 from typing import Any
 
@@ -16,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core.auditing import REQUEST_ID, TRACE_CONTEXT
 from ..model.values.trace_context import joined
 from .errors import http_problem, respond, unexpected
+from .limits import Limits
 
 MOST_BYTES = 1024 * 1024
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -42,7 +45,8 @@ class Frame:
         answer = _Answer(send, request_id)
         try:
             _check(scope, headers)
-            await self._app(scope, _Limited(receive), answer)
+            limits: Limits = scope["app"].state.limits
+            await self._app(scope, _Limited(receive, limits.body), answer)
         except HTTPException as error:
             await self._close(answer, scope, receive, respond(http_problem(error).answer))
         except Exception as error:
@@ -81,17 +85,30 @@ def _readable(scope: Scope, kind: str) -> bool:
 
 
 class _Limited:
-    """Counts a body of unknown size while it arrives."""
+    """Counts a body of unknown size while it arrives, and the seconds that are spent waiting for it."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, patience: float) -> None:
         self._receive, self._size = receive, 0
+        self._patience, self._complete = patience, False
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        message = await (self._receive() if self._complete else self._part())
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
             if self._size > MOST_BYTES:
                 raise HTTPException(413)
+        return message
+
+    async def _part(self) -> Message:
+        """The next part of the body. After the last one, a receiver waits for the end of the connection."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._patience):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408) from None
+        self._patience -= time.monotonic() - began
+        self._complete = not message.get("more_body", False)
         return message
 
 

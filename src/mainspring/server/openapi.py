@@ -3,6 +3,8 @@ handler with the type of its parameters."""
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -19,7 +21,7 @@ from .responses import MEANING, answer_schemas
 from .routes.run_handler import BOUNDS, PATH, WINDOW
 
 ALWAYS = (401, 403, 429, 500, 503)
-WITH_BODY = (413, 415)
+WITH_BODY = (408, 413, 415)
 _ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
 _UNUSED = ("HTTPValidationError", "ValidationError")
 _REQUEST_ID = {
@@ -63,6 +65,27 @@ def document(api: FastAPI, registry: Registry) -> Document:
     components["headers"] = {"RequestId": _ANSWERED_ID}
     _add_handlers(made, registry, api.state.application.settings.jobs.job_defaults)
     return made
+
+
+class Described:
+    """The document as text. One thread makes it, however many ask at once: it takes longer than the event loop may be
+    held. It is made again when handlers have been added."""
+
+    def __init__(self, api: FastAPI, registry: Registry) -> None:
+        self._api, self._registry = api, registry
+        self._thread = ThreadPoolExecutor(1, "mainspring-openapi")
+        self._made: tuple[tuple[int, str], bytes] | None = None
+
+    async def text(self, prefix: str = "") -> bytes:
+        """`prefix` is the path that the interface is mounted at."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._text, prefix)
+
+    def _text(self, prefix: str) -> bytes:
+        key = self._registry.revision, prefix
+        if self._made is None or self._made[0] != key:
+            made = document(self._api, self._registry) | ({"servers": [{"url": prefix}]} if prefix else {})
+            self._made = key, msgspec.json.encode(made)
+        return self._made[1]
 
 
 def _found(api: FastAPI) -> Document:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -23,6 +24,7 @@ from ..model.values.reading import duration
 from .access import Principal, Role, covers, guard_of, may_steer, needs
 from .engine import Application, Engine
 from .errors import Problem, problem_of, respond
+from .room import Room
 from .stream import Streams, closing
 
 T = TypeVar("T")
@@ -90,15 +92,29 @@ class Call:
         """Refuse a job that demands a higher role than the principal has."""
         may_steer(self.principal, job)
 
-    def stream_holder(self) -> str:
-        """Who holds the stream that this request opens, if there is room for one more: the principal, or the address
-        where nobody logs in."""
-        who = self.principal.actor
+    @property
+    def holder(self) -> str:
+        """Who holds what this request keeps open: the principal, or the address where nobody logs in."""
         if self.principal.kind == "loopback":
-            who = guard_of(self.request).client(self.request).key
+            return guard_of(self.request).client(self.request).key
+        return self.principal.actor
+
+    def stream_holder(self) -> str:
+        """Who holds the stream that this request opens, if there is room for one more."""
         streams: Streams = self.request.app.state.streams
-        streams.check(who)
-        return who
+        streams.check(self.holder)
+        return self.holder
+
+    @contextmanager
+    def waiting(self, patience: float) -> Iterator[None]:
+        """Count this request as one that waits, if it does; it is refused before it has done anything."""
+        if patience <= 0:
+            yield
+            return
+        waits: Room = self.request.app.state.waits
+        waits.check(self.holder)
+        with waits.holding(self.holder):
+            yield
 
     async def steerable(self, name: str) -> JobView:
         """The job, if the principal may steer it."""

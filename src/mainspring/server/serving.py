@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from ..config.settings import Settings
 from ..model.errors import ConfigurationError
 from .access import UVICORN_OPTIONS, may_listen
+from .connections import Connections
+from .limits import Limits
 from .stream import Streams
 
 logger = logging.getLogger("mainspring.server")
@@ -22,17 +24,44 @@ BACKLOG = 2048
 PATIENCE = 5.0
 """Seconds that requests under way get to finish when this process stops; streams and waits end at once."""
 POLL = 0.01
+SWEEP_EVERY = 5
+"""Ticks of uvicorn, a tenth of a second each, between two looks for connections that are past their deadline."""
 KEEP_ALIVE = 20
 """Seconds for which an idle connection stays open: longer than clients keep theirs (5 s in httpx, 15 s in aiohttp).
 Otherwise both may give it up at the same moment, and a request is lost."""
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the process that runs the application."""
+    """Leaves signals to the process that runs the application, and accepts connections only while there is room."""
+
+    def __init__(self, config: uvicorn.Config, limits: Limits) -> None:
+        super().__init__(config)
+        self.open = Connections(limits)
+        self._accepting: list[asyncio.Task[None]] = []
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.servers = []  # uvicorn's own would accept connections until no file is left
+        for listener in sockets or ():
+            listener.setblocking(False)
+            listener.listen(BACKLOG)
+            accepting = self.open.accept(listener, self.config, self.server_state)
+            self._accepting.append(asyncio.create_task(accepting, name="mainspring-http-accept"))
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % SWEEP_EVERY == 0:
+            self.open.drop_late()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for accepting in self._accepting:
+            accepting.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await super().shutdown(sockets)
 
 
 class HttpServer:
@@ -43,16 +72,17 @@ class HttpServer:
         self._serving: asyncio.Task[None] | None = None
         config = uvicorn.Config(
             api,
+            http="h11",
+            ws="none",  # the interface has no WebSockets, and they would not be counted
             lifespan="off",  # the application starts and stops this, not the other way round
             log_config=None,
             access_log=False,
             log_level="warning",
-            backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=max(1, int(min(PATIENCE, settings.stop_timeout / 2))),
             **UVICORN_OPTIONS,  # type: ignore[arg-type]
         )
-        self._server = _Server(config)
+        self._server = _Server(config, api.state.limits)
 
     @property
     def socket(self) -> socket.socket:
@@ -63,6 +93,11 @@ class HttpServer:
     def port(self) -> int:
         """The port that the server listens on. With port 0 in the settings, the system chose it."""
         return int(self.socket.getsockname()[1])
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.open)
 
     def bind(self) -> None:
         """Take the port, or raise an error that says why not. Requests are not answered before `start`."""

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 
 from ..core.queries.queries import Queries
 from ..core.render.entities import execution_json, execution_live_json, log_json
@@ -23,15 +21,14 @@ from ..core.views.records import log_entries, log_entry
 from ..model.errors import MainspringError
 from ..model.execution import ExecutionRow
 from ..model.store.messages import LogLine
-from .access import Refused
+from .room import Room
 
+FULL = b": too many streams are open\n\n"
+"""All that a stream says if others took its room between the request and its first event."""
 SILENCE = 5.0
 """Seconds without an event after which a comment is sent, so that no proxy closes the stream."""
 ADMITTED_FOR = 3.0
 """Seconds after which the credentials of a client are checked again."""
-MOST_STREAMS = 500
-MOST_OF_ONE = 100
-"""Streams that one principal may have open, or one address where nobody logs in: others always find room."""
 MOST_BEHIND = 1_000
 """Events that a slow client may lag behind before it is disconnected."""
 
@@ -116,36 +113,14 @@ class Watch:
                 queue.put_nowait(None)
 
 
-class Streams:
-    """All streams of one application."""
+class Streams(Room):
+    """All streams of one application, those of the dashboard included."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int, most_of_one: int) -> None:
+        super().__init__("streams", most, most_of_one)
         self._watches: dict[str, Watch] = {}
-        self.open = 0
-        self._held: Counter[str] = Counter()
         self._closed = False
         self._waiting: set[asyncio.Event] = set()
-
-    def check(self, who: str) -> None:
-        """Refuse a further stream if there is no room for it."""
-        if self._held[who] >= MOST_OF_ONE:
-            message = f"{who} has {MOST_OF_ONE} streams open, which is the most for one; close some, or ask without one"
-            raise Refused(429, "too_many_streams", message, {"Retry-After": "30"})
-        if self.open >= MOST_STREAMS:
-            raise HTTPException(503, "too many streams are open; try again later", {"Retry-After": "5"})
-
-    @contextmanager
-    def holding(self, who: str) -> Iterator[None]:
-        """Count a stream of this principal or address while it is open."""
-        self.open += 1
-        self._held[who] += 1
-        try:
-            yield
-        finally:
-            self.open -= 1
-            self._held[who] -= 1
-            if not self._held[who]:
-                del self._held[who]
 
     def reopen(self) -> None:
         """The roles of this process start, perhaps again."""
@@ -174,6 +149,9 @@ class Streams:
     ) -> AsyncIterator[bytes]:
         """The present execution, its log lines after this number, then every change until it ends, or until the client
         loses its access. `who` holds the stream."""
+        if not self.has_room(who):
+            yield FULL
+            return
         with self.holding(who):
             watch = self._watches.setdefault(execution.id, Watch(queries, execution.id))
             queue = watch.join()

@@ -1,7 +1,17 @@
 """Who may do what over HTTP: addresses, credentials, roles. Routes declare, `Guard` decides."""
 
 from ...model.values.access import Role
-from .dependencies import access_extra, anyone, guard_of, limited_to_sys, needs, required_role, signature, sys_access
+from .dependencies import (
+    GuardedRoute,
+    access_extra,
+    anyone,
+    guard_of,
+    limited_to_sys,
+    needs,
+    required_role,
+    signature,
+    sys_access,
+)
 from .guard import Guard
 from .loopback import UVICORN_OPTIONS, may_listen
 from .principals import LOOPBACK, Principal, Refused, covers, may_steer
@@ -10,6 +20,7 @@ __all__ = [
     "LOOPBACK",
     "UVICORN_OPTIONS",
     "Guard",
+    "GuardedRoute",
     "Principal",
     "Refused",
     "Role",

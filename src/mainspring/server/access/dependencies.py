@@ -7,12 +7,14 @@ that says none of these is found by `required_role`, which the access matrix fai
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from fastapi.dependencies.models import Dependant
-from fastapi.requests import HTTPConnection
+from fastapi.requests import HTTPConnection, Request
+from fastapi.routing import APIRoute
+from starlette.responses import Response
 
 from ...model.errors import MainspringError
 from ...model.values.access import Role
@@ -30,7 +32,11 @@ def needs(role: Role, *, cookies: bool = False) -> Callable[[HTTPConnection], Aw
     the dashboard accept the `cookies` of its login page too."""
 
     async def principal(connection: HTTPConnection) -> Principal:
-        return await guard_of(connection).admit(connection, role, cookies=cookies)
+        judged = _judged(connection)
+        if principal not in judged:
+            judged[principal] = await guard_of(connection).admit(connection, role, cookies=cookies)
+        found: Principal = judged[principal]
+        return found
 
     setattr(principal, _MARK, role)
     return principal
@@ -41,11 +47,14 @@ async def anyone(connection: HTTPConnection) -> Principal | None:
 
     A database that is away, where API tokens would be looked up, must not make a living process look dead.
     """
-    guard = guard_of(connection)
-    try:
-        return await guard.admit(connection, Role.VIEWER)
-    except (MainspringError, OSError):  # `Refused` among them
-        return None
+    judged = _judged(connection)
+    if anyone not in judged:
+        try:
+            judged[anyone] = await guard_of(connection).admit(connection, Role.VIEWER)
+        except (MainspringError, OSError):  # `Refused` among them
+            judged[anyone] = None
+    found: Principal | None = judged[anyone]
+    return found
 
 
 setattr(anyone, _MARK, "anyone")
@@ -63,6 +72,29 @@ setattr(signature, _MARK, "signature")
 async def sys_access(connection: HTTPConnection) -> None:
     """Admit addresses in `sys_allow` only. The role is checked in addition."""
     guard_of(connection).check_sys_address(connection)
+
+
+def _judged(connection: HTTPConnection) -> dict[Any, Any]:
+    """What `GuardedRoute` found out about this request, so that credentials are not looked up twice, and wrong ones are
+    not counted twice."""
+    judged: dict[Any, Any] = connection.scope.setdefault("mainspring.judged", {})
+    return judged
+
+
+class GuardedRoute(APIRoute):
+    """Judges the address, the credentials and the role before the body is read. FastAPI itself reads the body first and
+    resolves dependencies after, so strangers could keep it waiting for a body that they never send."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        route = super().get_route_handler()
+        checks = list(dict.fromkeys(call for call in _calls(self) if call is sys_access or hasattr(call, _MARK)))
+
+        async def handler(request: Request) -> Response:
+            for check in checks:
+                await check(request)
+            return await route(request)
+
+        return handler
 
 
 def guard_of(connection: HTTPConnection) -> Guard:

@@ -26,9 +26,9 @@ from starlette.responses import Response
 
 from ...core.queries.queries import Queries
 from ...model.errors import MainspringError
-from ..access import Role, guard_of
+from ..access import Role, guard_of, needs
 from ..access.browsers import form_token_of
-from ..stream import Admission, Streams
+from ..stream import FULL, Admission, Streams
 from .assets import TOKEN_PLACE
 
 TAIL_EVERY = 1.0
@@ -197,7 +197,7 @@ class LivePages:
         token = form_token_of(request)
         if request.method != "GET" or LIVE_HEADER not in request.headers or token is None:
             return await handler(request)
-        principal = await guard_of(request).admit(request, Role.VIEWER, cookies=True)
+        principal = await needs(Role.VIEWER, cookies=True)(request)
         kept = self._page(page_of(request), str(request.base_url), principal.role, request.cookies.get(ZONE, ""))
         async with kept.lock:
             if not self._is_fresh(kept):
@@ -242,6 +242,9 @@ class LivePages:
         """`changed` events with the pace, until the client leaves, loses its access, or this process stops. `who` holds
         the stream."""
         admission = Admission(lambda: guard_of(request).still_admits(request, Role.VIEWER, cookies=True))
+        if not streams.has_room(who):
+            yield FULL
+            return
         with streams.holding(who):
             tab = self.tail.join(queries, page)
             try:

@@ -14,7 +14,6 @@ from urllib.parse import quote, unquote, urlencode
 import msgspec
 from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
@@ -26,7 +25,7 @@ from ...model.errors import InvalidValue, MainspringError
 from ...model.time.zones import known_zone
 from ...model.triggers.base import instant_text
 from ...version import VERSION
-from ..access import Principal, Role, covers, guard_of, needs
+from ..access import GuardedRoute, Principal, Role, covers, guard_of, needs
 from ..access.browsers import FORM, SESSION, form_token_of, new_form_token, session_of
 from ..engine import Engine
 from ..errors import Problem, http_problem, problem_of, unexpected, validation_problem
@@ -319,7 +318,7 @@ Operating = Annotated[Sent, Depends(_operating)]
 Administering = Annotated[Sent, Depends(_administering)]
 
 
-class PageRoute(APIRoute):
+class PageRoute(GuardedRoute):
     """Errors of a page are pages; a form that was refused is shown again on the page that has it. Strangers come to
     the login page."""
 

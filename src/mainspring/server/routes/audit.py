@@ -12,6 +12,7 @@ from ...core.queries.changes import DEFAULT_SINCE
 from ...core.render.entities import audit_json, change_json
 from ...core.views.records import audit_record
 from ...model.time.instants import to_micros
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.lists import check_paging, check_range
 from ..models.operations import AuditList, AuditsJson, ChangeList, ChangesJson
@@ -19,7 +20,7 @@ from ..request import Viewing, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
-router = APIRouter(prefix="/api/v1", tags=["audit"])
+router = APIRouter(prefix="/api/v1", tags=["audit"], route_class=GuardedRoute)
 
 
 @router.get(

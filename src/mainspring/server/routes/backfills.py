@@ -15,6 +15,7 @@ from ...core.render.entities import BackfillJson, backfill_json
 from ...core.views.records import backfill_view
 from ...model.backfill import BackfillRow
 from ...model.errors import BackfillNotFound, JobNotFound
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.backfills import BackfillCreate, BackfillList, BackfillsJson
 from ..models.commands import Cancel, Empty
@@ -23,7 +24,7 @@ from ..request import Call, Posting, Viewing, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 
-router = APIRouter(prefix="/api/v1/backfills", tags=["backfills"])
+router = APIRouter(prefix="/api/v1/backfills", tags=["backfills"], route_class=GuardedRoute)
 
 MOST_OVER = 1_000
 

@@ -24,6 +24,7 @@ from ...core.render.entities import (
 )
 from ...core.views.records import bulk_view
 from ...model.errors import BulkNotFound
+from ..access import GuardedRoute
 from ..errors import problem_of, respond
 from ..models.bulk import (
     BulkAbort,
@@ -41,7 +42,7 @@ from ..request import Call, Posting, Viewing, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
-router = APIRouter(prefix="/api/v1/bulk", tags=["bulk"])
+router = APIRouter(prefix="/api/v1/bulk", tags=["bulk"], route_class=GuardedRoute)
 
 MOST_OVER = 1_000
 

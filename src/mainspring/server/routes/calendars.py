@@ -15,6 +15,7 @@ from ...core.render.entities import CalendarJson, calendar_json
 from ...model.calendars.calendar import Calendar, calendar
 from ...model.errors import InvalidValue
 from ...model.job import Job
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.calendars import CalendarList, CalendarSet, CalendarsJson
 from ..models.commands import Empty
@@ -22,7 +23,7 @@ from ..models.lists import listed
 from ..request import Call, Operating, Posting, Viewing, json
 from ..responses import answers
 
-router = APIRouter(prefix="/api/v1/calendars", tags=["calendars"])
+router = APIRouter(prefix="/api/v1/calendars", tags=["calendars"], route_class=GuardedRoute)
 
 CalendarName = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9_.-]{1,100}$", description="The calendar's name.", examples=["holidays"])

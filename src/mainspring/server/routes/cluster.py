@@ -11,6 +11,7 @@ from ...core.commands.idempotency import Answer
 from ...core.locks import LockNotFound
 from ...core.render.entities import handler_json, lock_json, worker_json
 from ...core.views.records import lock_view, worker_view
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.lists import listed
 from ..models.operations import HandlerList, HandlersJson, LockList, LocksJson, WorkerList, WorkersJson
@@ -21,7 +22,7 @@ from ..tool_marks import DEFAULT_TOOL
 MAX_KEY = 1_000
 MOST_LOCKS = 10_000
 
-router = APIRouter(prefix="/api/v1", tags=["cluster"])
+router = APIRouter(prefix="/api/v1", tags=["cluster"], route_class=GuardedRoute)
 
 
 @router.get(

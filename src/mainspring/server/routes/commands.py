@@ -7,13 +7,14 @@ from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...core.render.entities import JobJson, StartedJson
+from ..access import GuardedRoute
 from ..models.commands import Cancel, Empty, Pause, TriggerRequest
 from ..request import Commanding, TraceParent, Wait, seconds, started
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 from .jobs import JobId
 
-router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["commands"])
+router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["commands"], route_class=GuardedRoute)
 
 _JOB = answers({200: (JobJson, "The job as it is now.")}, 404, 409, 412, 422)
 _RUN = answers(
@@ -88,7 +89,8 @@ async def trigger_job(
         )
         return await started(call, view, made, patience)
 
-    return await call.once(work)
+    with call.waiting(patience):
+        return await call.once(work)
 
 
 @router.post("/retry", operation_id="retry_job", openapi_extra=DEFAULT_TOOL, status_code=202, responses=_RUN)
@@ -103,4 +105,5 @@ async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait
         made = await call.steering.retry_job(id, by=call.by, as_id=execution_id)
         return await started(call, view, made, patience)
 
-    return await call.once(work)
+    with call.waiting(patience):
+        return await call.once(work)

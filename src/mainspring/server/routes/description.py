@@ -5,20 +5,19 @@ The document names the handlers of the application and what they take, which is 
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Depends, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from ...core.render.entities import JsonForm
 from ...model.values.access import Role
-from ..access import needs
+from ..access import GuardedRoute, needs
 from ..access.principals import Kind
 from ..errors import respond
+from ..openapi import Described
 from ..request import Viewing, json
 from ..responses import answers
 
-router = APIRouter(dependencies=[Depends(needs(Role.VIEWER))])
+router = APIRouter(dependencies=[Depends(needs(Role.VIEWER))], route_class=GuardedRoute)
 
 
 class PrincipalJson(JsonForm):
@@ -29,10 +28,9 @@ class PrincipalJson(JsonForm):
 
 @router.get("/openapi.json", include_in_schema=False)
 async def get_description(request: Request) -> Response:
-    document: dict[str, Any] = request.app.openapi()
-    if prefix := request.scope.get("root_path", "").rstrip("/"):  # mounted into another application
-        document["servers"] = [{"url": prefix}]
-    return JSONResponse(document)
+    described: Described = request.app.state.described
+    prefix = request.scope.get("root_path", "").rstrip("/")  # where it is mounted into another application
+    return Response(await described.text(prefix), media_type="application/json")
 
 
 @router.get(

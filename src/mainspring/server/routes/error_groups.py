@@ -13,6 +13,7 @@ from ...core.errors.commands import failed_with
 from ...core.render.entities import BulkActionJson, bulk_action_json
 from ...core.render.errors import ErrorGroupDetailJson, error_group_detail_json, error_group_json
 from ...core.views.records import bulk_view
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.commands import Empty
 from ..models.errors import ErrorList, ErrorMute, ErrorPageJson, ErrorRetry
@@ -20,7 +21,7 @@ from ..request import Posting, Viewing, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 
-router = APIRouter(prefix="/api/v1/errors", tags=["errors"])
+router = APIRouter(prefix="/api/v1/errors", tags=["errors"], route_class=GuardedRoute)
 
 GroupId = Annotated[
     str, Path(pattern=r"^([0-9a-f]{12}|other)$", description="The group's id.", examples=["5f0c8a3b9d21"])

@@ -16,7 +16,7 @@ from ...core.rules.edited_params import NO_EDIT, read_edit
 from ...core.views.execution import Execution, row_of
 from ...core.views.records import log_entries
 from ...model.errors import ExecutionNotFound, InvalidValue
-from ..access import Role, guard_of
+from ..access import GuardedRoute, Role, guard_of
 from ..errors import respond
 from ..models.commands import Cancel, RetryEdit
 from ..models.executions import (
@@ -35,7 +35,7 @@ from ..responses import answers
 from ..stream import Admission, Streams
 from ..tool_marks import DEFAULT_TOOL
 
-router = APIRouter(prefix="/api/v1/executions", tags=["executions"])
+router = APIRouter(prefix="/api/v1/executions", tags=["executions"], route_class=GuardedRoute)
 
 ExecutionId = Annotated[
     str, Path(description="The execution's id.", max_length=100, examples=["0199c1f2-7d5e-7abc-8def-0123456789ab"])
@@ -84,7 +84,9 @@ async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query(
 )
 async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Response:
     """One execution in full, with its attempts and tracebacks; with `wait`, once it has ended or the time is over."""
-    execution = await ended(call, await _found(call, id), seconds(wait))
+    patience = seconds(wait)
+    with call.waiting(patience):
+        execution = await ended(call, await _found(call, id), patience)
     if await call.engine.queries.number([row_of(execution)]):
         with suppress(ExecutionNotFound):  # its job keeps no successes
             execution = await _found(call, id)
@@ -146,7 +148,8 @@ async def retry_execution(
             made = await call.engine.tenants.retry_failed(id, by=call.by, as_id=execution_id)
         return await started(call, view, made, patience)
 
-    return await call.once(work)
+    with call.waiting(patience):
+        return await call.once(work)
 
 
 @router.get(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ...core.render.entities import JsonForm
 from ...model.errors import MainspringError
-from ..access import anyone
+from ..access import GuardedRoute, anyone
 from ..errors import logger, respond
 from ..request import json
 from ..responses import answers
@@ -19,7 +19,7 @@ class HealthJson(JsonForm):
     status: Literal["ok", "ready", "unavailable"]
 
 
-router = APIRouter(tags=["health"], dependencies=[Depends(anyone)])
+router = APIRouter(tags=["health"], dependencies=[Depends(anyone)], route_class=GuardedRoute)
 
 
 @router.get("/healthz", operation_id="healthz", responses=answers({200: (HealthJson, "This process lives.")}))

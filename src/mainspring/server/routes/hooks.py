@@ -18,14 +18,14 @@ from ...core.render.hooks import (
     hook_with_secret_json,
 )
 from ...model.errors import InvalidValue, JobNotFound
-from ..access import guard_of, signature
+from ..access import GuardedRoute, guard_of, signature
 from ..errors import respond
 from ..models.hooks import HookList, HookRotate, HookSet, HooksJson
 from ..models.lists import listed
 from ..request import REPLAYED, Administering, AdminPosting, Viewing, json
 from ..responses import answers
 
-router = APIRouter(tags=["hooks"])
+router = APIRouter(tags=["hooks"], route_class=GuardedRoute)
 
 HookName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,100}$", description="The hook's name.", examples=["github"])]
 _ONE = {200: (HookWithSecretJson, "The hook as it is now, with the secret if a new one was generated.")}

@@ -14,6 +14,7 @@ from ...core.declaring.job_specs import name_in_requests, options_of
 from ...core.filters.jobs import job_filter
 from ...core.render.entities import CreatedJobJson, JobJson, JobStatsJson, WhyJson, job_stats_json, why_json
 from ...model.errors import HandlerNotFound, InvalidValue
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.executions import JobExecutionList, JobExecutionPageJson, job_execution_page
 from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate, OpenJobUpdate
@@ -22,7 +23,7 @@ from ..request import Changing, Posting, Viewing, etag, in_turns, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
 
 JobId = Annotated[str, Path(description="The job's name.", max_length=100, examples=["crawl-news"])]
 

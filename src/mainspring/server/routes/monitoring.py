@@ -12,6 +12,7 @@ from ...core.monitoring.missed_runs import missed_filter
 from ...core.render.activity import ActivityJson, activity_json
 from ...core.render.entities import TotalsJson, missed_json, totals_json
 from ...core.render.problems import ProblemsJson, problems_json
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.lists import check_paging, check_range
 from ..models.operations import ActivitySpan, MissedRunList, MissedRunPageJson
@@ -19,7 +20,7 @@ from ..request import Viewing, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
-router = APIRouter()
+router = APIRouter(route_class=GuardedRoute)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from ...core.render.entities import JobJson, window_status_json
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.backfills import WindowList, WindowsJson
 from ..models.commands import OccurrenceAt, OccurrenceMove
@@ -16,7 +17,7 @@ from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 from .jobs import JobId
 
-router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["occurrences"])
+router = APIRouter(prefix="/api/v1/jobs/{id}", tags=["occurrences"], route_class=GuardedRoute)
 
 _JOB = answers({200: (JobJson, "The job as it is now.")}, 404, 409, 412, 422)
 

@@ -19,6 +19,7 @@ from ...core.render.queues import (
     scale_json,
 )
 from ...model.controls import Subject
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.commands import Empty
 from ..models.lists import listed
@@ -27,7 +28,7 @@ from ..request import Call, Posting, Viewing, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 
-router = APIRouter(prefix="/api/v1", tags=["queues"])
+router = APIRouter(prefix="/api/v1", tags=["queues"], route_class=GuardedRoute)
 
 QueueName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,100}$", description="The queue's name.", examples=["mail"])]
 HandlerName = Annotated[

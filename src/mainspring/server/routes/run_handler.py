@@ -21,10 +21,11 @@ from ...core.render.entities import StartedJson
 from ...core.views.job import job_of
 from ...model.errors import HandlerNotFound, InvalidValue, JobNotFound
 from ...model.values.payload import presentable
+from ..access import GuardedRoute
 from ..request import Posting, TraceParent, Wait, seconds, started
 from ..responses import answers
 
-router = APIRouter(tags=["handlers"])
+router = APIRouter(tags=["handlers"], route_class=GuardedRoute)
 
 PATIENCE = 30.0
 PATH = "/jobs/{handler}"
@@ -77,7 +78,8 @@ async def run_handler(
         answer = await started(call, view, made, patience)
         return Answer(204, headers=answer.headers) if answer.status == 200 else answer
 
-    return await call.once(work)
+    with call.waiting(patience):
+        return await call.once(work)
 
 
 def take_window(body: dict[str, Any], signature: Signature | None) -> tuple[Any, Any] | None:

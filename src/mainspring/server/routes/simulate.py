@@ -12,13 +12,14 @@ from ...core.render.entities import instant_text
 from ...model.errors import InvalidValue
 from ...model.time.instants import to_datetime
 from ...model.values.reading import duration, zone, zone_name
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.simulate import SimulationJson, SimulationQuery
 from ..request import Viewing, in_turns, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
-router = APIRouter(prefix="/api/v1", tags=["simulate"])
+router = APIRouter(prefix="/api/v1", tags=["simulate"], route_class=GuardedRoute)
 
 
 @router.get(

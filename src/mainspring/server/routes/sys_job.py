@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ...core.commands.idempotency import Answer
 from ...core.filters.jobs import JobFilter
 from ...core.render.entities import StartedJson, SysJobJson, sys_job_json
-from ..access import sys_access
+from ..access import GuardedRoute, sys_access
 from ..errors import respond
 from ..models.commands import Empty
 from ..models.lists import SysJobList
@@ -19,7 +19,7 @@ from ..request import Posting, TraceParent, Viewing, in_turns, json, started
 from ..responses import answers
 from .jobs import JobId
 
-router = APIRouter(prefix="/_sys/job", tags=["sys"], dependencies=[Depends(sys_access)])
+router = APIRouter(prefix="/_sys/job", tags=["sys"], dependencies=[Depends(sys_access)], route_class=GuardedRoute)
 
 
 @router.get("", operation_id="sys_list_jobs", responses=answers({200: (list[SysJobJson], "Every job.")}))

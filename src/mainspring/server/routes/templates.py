@@ -13,6 +13,7 @@ from ...core.commands.idempotency import Answer
 from ...core.declaring.job_specs import options_of, taken_away
 from ...core.render.entities import CreatedJobJson, TemplateJson, template_json
 from ...model.errors import HandlerNotFound, InvalidValue
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.jobs import JobFields
 from ..models.lists import listed
@@ -21,7 +22,7 @@ from ..request import Operating, Posting, Viewing, etag, json
 from ..responses import answers
 from .jobs import given, named_as_given
 
-router = APIRouter(prefix="/api/v1/templates", tags=["templates"])
+router = APIRouter(prefix="/api/v1/templates", tags=["templates"], route_class=GuardedRoute)
 
 TemplateName = Annotated[str, Path(description="The template's name.", max_length=100, examples=["nightly-crawl"])]
 

@@ -8,13 +8,14 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from ...core.render.tenants import busy_tenant_json
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.tenants import BusyTenantList, BusyTenantsJson
 from ..request import Viewing, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
-router = APIRouter(prefix="/api/v1/tenants", tags=["tenants"])
+router = APIRouter(prefix="/api/v1/tenants", tags=["tenants"], route_class=GuardedRoute)
 
 
 @router.get(

@@ -9,13 +9,14 @@ from starlette.responses import Response
 
 from ...core.access.api_tokens import NewToken, TokenJson, token_json
 from ...core.commands.idempotency import Answer
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.lists import listed
 from ..models.tokens import NewTokenJson, TokenCreate, TokenList, TokensJson
 from ..request import Administering, AdminPosting, json
 from ..responses import answers
 
-router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"])
+router = APIRouter(prefix="/api/v1/tokens", tags=["tokens"], route_class=GuardedRoute)
 
 TokenId = Annotated[str, Path(max_length=100, description="The id of the token.", examples=["9f86d081884c7d65"])]
 

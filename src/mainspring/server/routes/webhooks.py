@@ -13,6 +13,7 @@ from ...core.render.entities import ExecutionJson, execution_json
 from ...core.render.webhooks import NewWebhookJson, WebhookJson, new_webhook_json, webhook_json
 from ...core.views.webhooks import NewWebhook, WebhookView
 from ...core.webhooks.hand_over import SYSTEM_JOB
+from ..access import GuardedRoute
 from ..errors import respond
 from ..models.commands import Empty
 from ..models.executions import ExecutionPageJson, JobExecutionList, execution_page
@@ -30,7 +31,7 @@ from ..request import AdminChanging, AdminCommanding, AdminPosting, Call, Viewin
 from ..responses import answers
 from ..tool_marks import REVERSIBLE
 
-router = APIRouter(prefix="/api/v1/webhooks", tags=["webhooks"])
+router = APIRouter(prefix="/api/v1/webhooks", tags=["webhooks"], route_class=GuardedRoute)
 
 WebhookId = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9_.-]{1,100}$", description="The endpoint's id.", examples=["wh-3f9a1c0b7d2e"])
@@ -136,7 +137,8 @@ async def send_test(call: AdminPosting, id: WebhookId, body: Empty | None = None
         status = 200 if execution.state.final else 202
         return json(execution_json(execution), status, {"X-Execution-Id": execution.id})
 
-    return await call.once(work)
+    with call.waiting(patience):
+        return await call.once(work)
 
 
 @router.get(

@@ -42,6 +42,14 @@ def sql(name: str, schema: str = DEFAULT_SCHEMA) -> str:
     return in_schema(lines, schema)
 
 
+@cache
+def read_statements(schema: str) -> None:
+    """Read all statements when a store is opened. Read at their first use, they would fail in a process that has no
+    file left to open."""
+    for name in statement_names():
+        sql(name, schema)
+
+
 def in_schema(text: str, schema: str) -> str:
     return text if schema == DEFAULT_SCHEMA else _QUALIFIED.sub(f"{schema}.", text)
 

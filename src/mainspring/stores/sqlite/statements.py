@@ -29,6 +29,14 @@ def sql(name: str) -> str:
 
 
 @cache
+def read_statements() -> None:
+    """Read all statements when a store is opened. Read at their first use, they would fail in a process that has no
+    file left to open."""
+    for name in statement_names():
+        sql(name)
+
+
+@cache
 def sql_for_rows(name: str, count: int) -> str:
     """The statement with its row of parameters repeated."""
     return _ROWS.sub(lambda row: ", ".join([row[1]] * count), sql(name))

@@ -30,6 +30,7 @@ from .executions import claim as claiming
 from .executions import history, insert, live
 from .executions import lists as execution_lists
 from .executions.usual_endings import ClaimedRows
+from .statements import read_statements
 from .threads.calls import ThreadCall, Work
 from .threads.connection_thread import ConnectionThread
 from .threads.store_threads import StoreThreads
@@ -112,6 +113,7 @@ class SqliteStore:
     # --- lifecycle ----------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
+        read_statements()
         await self.threads.open()
 
     async def close(self) -> None:

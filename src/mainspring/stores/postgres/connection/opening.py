@@ -18,7 +18,7 @@ from ..database import Database, explained
 from ..executions.batching import InsertBatcher
 from ..heartbeat import Heartbeats, OwnHeartbeats, PooledHeartbeats
 from ..maintenance import Maintenance
-from ..statements import DEFAULT_SCHEMA, checked_schema
+from ..statements import DEFAULT_SCHEMA, checked_schema, read_statements
 from ..wakeups import Announcer, NotificationListener
 from .address import Address, connection_options, parse_address, with_defaults
 from .foreign_pools import foreign_pool
@@ -84,6 +84,7 @@ class Opened:
 
 async def open_endpoint(endpoint: Endpoint, listeners: Listeners, *, auto_migrate: bool = True) -> Opened:
     """Connect, and bring the schema up to this release, or check it."""
+    read_statements(endpoint.schema)
     try:
         source, own, listen = await endpoint.source()
     except psycopg.Error as error:

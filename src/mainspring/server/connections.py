@@ -1,0 +1,205 @@
+"""The open connections of the HTTP server: how many there may be, and which are closed to make room.
+
+A connection is either busy, with a complete request that is being answered, or it waits for its client: for the head of
+a request, for its body, or for the client to read an answer. Each wait has a deadline. When all places are taken, the
+connection that has waited longest is closed for the next one, so that clients who leave requests unfinished cannot shut
+out others. While every connection is busy, new ones stay in the queue of the operating system.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections import OrderedDict
+from enum import Enum
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from .limits import Limits
+
+logger = logging.getLogger("mainspring.server")
+
+AT_A_TIME = 32
+"""Connections that are accepted before other tasks get their turn."""
+RETRY_AFTER = 0.2
+"""Seconds until the next attempt when the operating system refuses a connection, for want of files or memory."""
+GRACE = 5.0
+"""Seconds after the deadline of a body in which the client can read the answer that says so."""
+CLOSING = 5.0
+"""Seconds in which a client must take the rest of an answer after which its connection is closed."""
+
+
+class Phase(Enum):
+    BUSY = "busy"
+    IDLE = "idle"
+    """Between two requests: uvicorn closes it after `timeout_keep_alive`."""
+    HEAD = "head"
+    BODY = "body"
+    READING = "reading"
+    CLOSING = "closing"
+
+
+class Connection(H11Protocol):
+    """One connection, which tells `Connections` what it waits for."""
+
+    def __init__(self, config: uvicorn.Config, state: ServerState, connections: Connections) -> None:
+        super().__init__(config=config, server_state=state, app_state={})
+        self._all = connections
+        self.phase = Phase.HEAD
+        self.since = time.monotonic()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._all.remove(self)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.look()
+
+    def eof_received(self) -> None:
+        super().eof_received()
+        self.loop.call_soon(self.look)  # asyncio closes the connection after this
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.look()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.look()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self.look()
+
+    def drop(self) -> None:
+        """Close it without waiting for the client."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def look(self) -> None:
+        """Find out what it waits for now."""
+        if self.transport is None:
+            return  # it is being connected
+        phase = self._phase_now()
+        if phase is not self.phase:
+            self.phase, self.since = phase, time.monotonic()
+            self._all.changed(self)
+
+    def _phase_now(self) -> Phase:
+        if self.transport.is_closing():
+            return Phase.CLOSING
+        if self.flow.write_paused:
+            return Phase.READING
+        if self.conn.their_state is h11.SEND_BODY:  # also when the answer did not wait for the body
+            return Phase.BODY
+        if self.cycle is not None and not self.cycle.response_complete:
+            return Phase.BUSY
+        begun = bool(self.conn.trailing_data[0])
+        return Phase.HEAD if begun or self.cycle is None else Phase.IDLE
+
+
+class Connections:
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.connections
+        self._patience = {
+            Phase.HEAD: limits.head,
+            Phase.BODY: limits.body + GRACE,
+            Phase.READING: limits.reading,
+            Phase.CLOSING: CLOSING,
+        }
+        self._open: set[Connection] = set()
+        self._waiting: OrderedDict[Connection, None] = OrderedDict()
+        """Those that wait for their client, longest first."""
+        self._freed = asyncio.Event()
+        self._connecting: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # --- what connections tell ----------------------------------------------------------------------------
+    def add(self, connection: Connection) -> None:
+        self._open.add(connection)
+        self._waiting[connection] = None
+
+    def changed(self, connection: Connection) -> None:
+        """It waits for something else, or for nothing."""
+        self._waiting.pop(connection, None)
+        if connection.phase is not Phase.BUSY and connection in self._open:
+            self._waiting[connection] = None
+            self._freed.set()
+
+    def remove(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._waiting.pop(connection, None)
+        self._freed.set()
+
+    # --- deadlines and room -------------------------------------------------------------------------------
+    def drop_late(self) -> None:
+        """Close the connections whose clients took too long."""
+        now = time.monotonic()
+        for connection in list(self._open):
+            connection.look()
+            patience = self._patience.get(connection.phase)
+            if patience is not None and now - connection.since > patience:
+                self._drop(connection)
+
+    async def room(self) -> None:
+        """Return when there is a place for one more connection."""
+        while len(self._open) >= self._most:
+            self._freed.clear()
+            if self._waiting:
+                self._drop(next(iter(self._waiting)))
+            await self._freed.wait()
+
+    def _drop(self, connection: Connection) -> None:
+        self._waiting.pop(connection, None)
+        connection.drop()
+
+    # --- accepting ----------------------------------------------------------------------------------------
+    async def accept(self, listener: socket.socket, config: uvicorn.Config, state: ServerState) -> None:
+        """Accept connections for as long as there is room for them, until cancelled."""
+        loop = asyncio.get_running_loop()
+        accepted = 0
+        while True:
+            await self.room()
+            try:
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                logger.warning("cannot accept a connection: %s", error.strerror or error)
+                await self._relieve()
+                continue
+            connection = Connection(config, state, self)
+            self.add(connection)
+            connecting = loop.create_task(self._connect(connection, client))
+            self._connecting.add(connecting)
+            connecting.add_done_callback(self._connecting.discard)
+            accepted += 1
+            if accepted % AT_A_TIME == 0:
+                await asyncio.sleep(0)
+
+    async def _relieve(self) -> None:
+        """The operating system refused a connection: close one that waits, and try again soon."""
+        if self._waiting:
+            self._drop(next(iter(self._waiting)))
+        await asyncio.sleep(RETRY_AFTER)
+
+    async def _connect(self, connection: Connection, client: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, client)
+        except OSError:  # the client has left already
+            client.close()
+            self.remove(connection)
