@@ -27,6 +27,8 @@ from mainspring.model.values.ids import random_id
 from mainspring.stores.memory.store import MemoryStore
 
 NOW: Micros = 1_800_000_000 * SECOND
+LABELS, OWN = ["order_id=1", "order_id=2", "!g1"], ["!own", "!own2", "!own3"]
+"""Of users' jobs, and of Mainspring's own, which share none with them."""
 
 
 class FixedClock:
@@ -49,7 +51,7 @@ def rows() -> list[ExecutionRow]:
         found.append(
             ExecutionRow(
                 id=random_id(created, chance),
-                job=chance.choice(["load", "sync", "mainspring.webhooks"]),
+                job=(job := chance.choice(["load", "sync", "mainspring.webhooks"])),
                 job_id="j",
                 handler=chance.choice(["load", "sync"]),
                 queue=chance.choice(["default", "slow"]),
@@ -60,7 +62,7 @@ def rows() -> list[ExecutionRow]:
                 parent_id=chance.choice([None, "p1"]),
                 reason=chance.choice([None, "timeout"]),
                 error=chance.choice([None, "Connection REFUSED", "ValueError: 3"]),
-                labels=tuple(chance.sample(["order_id=1", "order_id=2", "!g1"], chance.randrange(3))),
+                labels=tuple(chance.sample(OWN if job == "mainspring.webhooks" else LABELS, chance.randrange(3))),
                 owner=f"w{number % 2}" if running else None,
                 lease=NOW if running else None,
                 token=1 if running else 0,
@@ -84,7 +86,7 @@ GIVEN = st.fixed_dictionaries(
         "status": st.lists(st.sampled_from([state.value for state in State]), min_size=1),
         "running": st.booleans(),
         "reason": st.just("timeout"),
-        "error_group": st.sampled_from(["g1", "g2"]),
+        "error_group": st.sampled_from(["g1", "g2", "own"]),
         "error": st.sampled_from(["refused", "VALUE"]),
         "tenant": st.just("acme"),
         "worker": st.sampled_from(["w0", "w2"]),
