@@ -103,6 +103,7 @@ async def overview_page(visit: Viewing, span: Literal["1h", "24h", "7d"] | None 
         running=running[:RUNNING],
         more_running=max(0, len(running) - RUNNING),
         coming=[view for view in coming.jobs if view.next_run_at is not None],
+        unserved={queue.name for queue in own if not queue.workers_alive},
         failed=failed.jobs,
         strips={name: job_strip(visit, each, f"{name}: {outcome_words(each)}") for name, each in runs.items()},
         success={view.name: success_of(runs.get(view.name, [])) for view in failed.jobs},
