@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, cast
 from ..config.settings import Settings
 from ..core.loops import inside_event_loop
 from .exits import exits
-from .process import LEFTOVER_PATIENCE, end_at_once, end_process, wind_up
+from .process import LEFTOVER_PATIENCE, cancel_leftovers, end_at_once, end_process, wind_up
 
 T = TypeVar("T")
 
@@ -29,11 +29,18 @@ class Application(Protocol):
 
     settings: Settings
 
-    def ends_with(self, loop: asyncio.AbstractEventLoop) -> bool: ...
+    @property
+    def has_roles(self) -> bool: ...
+
+    def runs_on(self, loop: asyncio.AbstractEventLoop) -> bool: ...
 
     async def stop(self, timeout: float | None = None) -> int: ...
 
     async def close(self) -> None: ...
+
+
+class LoopEnded(RuntimeError):
+    """The background loop has ended meanwhile."""
 
 
 class BackgroundLoop:
@@ -44,7 +51,7 @@ class BackgroundLoop:
         self.loop = asyncio.new_event_loop()
         self.pid = os.getpid()
         self.thread = threading.Thread(target=self._run, name="mainspring-sync", daemon=True)
-        self._closing = False
+        self._lock, self.ended = threading.RLock(), False  # a signal handler may interrupt the thread that has it
         self._stopping: Future[int] | None = None
         self._timeout, self._deadline = 0.0, 0.0
         self.thread.start()
@@ -52,47 +59,59 @@ class BackgroundLoop:
 
     def _run(self) -> None:
         """A SystemExit in a task that a handler started stops the loop. It is that handler's error: go on."""
-        while not self._closing:
+        while not self.ended:
             with contextlib.suppress(SystemExit, KeyboardInterrupt):
                 self.loop.run_forever()
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):
+            self.loop.run_until_complete(cancel_leftovers())  # nobody may wait for them for ever
+        self.loop.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.submit(coroutine).result()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        with self._lock:
+            if self.ended:
+                raise LoopEnded
+            return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
-    def close(self) -> None:
+    def close(self, timeout: float | None = None) -> None:
         exits.discard(self)
-        self._end_thread(None)
-
-    def _end_thread(self, timeout: float | None) -> None:
-        self._closing = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        with self._lock:
+            self.ended = True
+            self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(timeout)
-        if not self.thread.is_alive():
-            self.loop.close()
 
     # --- the end of the process ---------------------------------------------------------------------------
-    def begin(self) -> None:
+    def begin(self) -> bool:
         begun = self._stopping is not None and not self._stopping.done()
-        if not begun and self._application.ends_with(self.loop):
-            self._timeout = self._application.settings.stop_timeout
-            self._deadline = time.monotonic() + self._timeout
+        if not begun and self._application.runs_on(self.loop):
+            self._set_deadline()
             self._stopping = self.submit(self._application.stop())
+        return self._stopping is not None
+
+    def _set_deadline(self) -> None:
+        self._timeout = self._application.settings.stop_timeout
+        self._deadline = time.monotonic() + self._timeout
 
     def finish(self) -> None:
         """The main thread waits here, so that it can be interrupted: a second signal ends the process at once."""
         try:
             if self._stopping is not None:
                 self._wait(self._stopping, self._left)
-                self._wait(self.submit(self._application.close()), self._left - LEFTOVER_PATIENCE, essential=False)
-                self._wait(self.submit(wind_up()), self._left)
+                self._disconnect()
+            elif not self._application.has_roles:  # those on another event loop are for their own caller to stop
+                self._set_deadline()
+                self._disconnect()
         except TimeoutError:
             end_process(self._timeout)
         except (KeyboardInterrupt, SystemExit):
             end_at_once()
-        self._end_thread(LEFTOVER_PATIENCE)
+        self.close(LEFTOVER_PATIENCE)
+
+    def _disconnect(self) -> None:
+        self._wait(self.submit(self._application.close()), self._left - LEFTOVER_PATIENCE, essential=False)
+        self._wait(self.submit(wind_up()), self._left)
 
     def _wait(self, future: Future[Any], timeout: float, essential: bool = True) -> None:
         """A server that does not answer cannot hold up the closing of connections, which is not essential."""
@@ -103,7 +122,8 @@ class BackgroundLoop:
             if essential:
                 raise
         except Exception as error:
-            logging.getLogger("mainspring").debug("the application could not be closed", exc_info=error)
+            level = logging.WARNING if essential else logging.DEBUG
+            logging.getLogger("mainspring").log(level, "the application could not be stopped", exc_info=error)
 
     @property
     def _left(self) -> float:
@@ -124,9 +144,10 @@ class Caller:
 
     @property
     def _background(self) -> BackgroundLoop | None:
-        """None in a forked child, whose parent kept the thread. Some servers fork without calling Python's hooks."""
+        """None in a forked child, whose parent kept the thread. Some servers fork without calling Python's hooks. None
+        as well when it has drained at the end of the process, which still runs exit hooks and threads."""
         made = self._made
-        return made if made is not None and made.pid == os.getpid() else None
+        return made if made is not None and made.pid == os.getpid() and not made.ended else None
 
     @property
     def started(self) -> bool:
@@ -136,11 +157,15 @@ class Caller:
         if inside_event_loop():
             coroutine.close()
             raise RuntimeError("app.sync blocks and would stop this event loop: await the method of app itself instead")
+        return self._submit(coroutine).result()
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         with self._lock:
-            background = self._background
-            if background is None:
-                background = self._made = BackgroundLoop(self._application)
-        return background.call(coroutine)
+            if (background := self._background) is not None:
+                with contextlib.suppress(LoopEnded):
+                    return background.submit(coroutine)
+            self._made = BackgroundLoop(self._application)
+            return self._made.submit(coroutine)
 
     @contextmanager
     def entered(self, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:

@@ -208,13 +208,13 @@ def _run_through(loop: asyncio.AbstractEventLoop, main: asyncio.Task[T]) -> T:
 async def wind_up() -> None:
     """End what is left on this event loop: tasks, asynchronous generators, threads of the default executor."""
     loop = asyncio.get_running_loop()
-    await _cancel_leftovers()
+    await cancel_leftovers()
     await loop.shutdown_asyncgens()
     with contextlib.suppress(TimeoutError, RuntimeError):  # at exit, Python 3.12.0 and 3.12.1 refuse new threads
         await asyncio.wait_for(loop.shutdown_default_executor(), LEFTOVER_PATIENCE)
 
 
-async def _cancel_leftovers() -> None:
+async def cancel_leftovers() -> None:
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

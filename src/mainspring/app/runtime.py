@@ -321,10 +321,15 @@ class Runtime:
         await node.start()
         return node
 
-    def ends_with(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether it may be stopped on this event loop. Roles on another one are for their own caller to stop."""
+    @property
+    def has_roles(self) -> bool:
+        """Whether roles run in this process."""
+        return self.parts is not None and self.parts.node is not None
+
+    def runs_on(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether roles run on this event loop, the only one on which they can be stopped."""
         node = None if self.parts is None else self.parts.node
-        return node is None or node.runs_on(loop)
+        return node is not None and node.runs_on(loop)
 
     async def stop(self, timeout: float | None = None) -> int:
         """Returns how many endings the store has not accepted."""
@@ -429,4 +434,7 @@ class Runtime:
         """Send what waits; what is not sent in time is logged and given up. Without anything to send no thread is
         started, which would outlive the application."""
         if "_pings" in self.__dict__ and self._pings.waiting:
-            await asyncio.to_thread(self._pings.close, PING_FLUSH)
+            try:
+                await asyncio.to_thread(self._pings.close, PING_FLUSH)
+            except RuntimeError:  # an ending process starts no more threads
+                self._pings.close(PING_FLUSH)

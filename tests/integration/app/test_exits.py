@@ -158,6 +158,56 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     assert errors == "mainspring: stopped at once; what was running is taken over when its lease ends\n"
 
 
+LATE = """
+import atexit, threading
+from mainspring import Mainspring
+
+app = Mainspring("sqlite:///jobs.db", roles="scheduler")
+
+@app.job("greet")
+def greet(): ...
+
+def enqueue():
+    print(app.sync.enqueue(greet) is not None, flush=True)
+
+def enqueue_after_main():
+    threading.main_thread().join()
+    enqueue()
+
+atexit.register(enqueue)  # before ours, so it is called after ours
+START
+"""
+
+
+@pytest.mark.req("WRK-5", "DEV-3")
+@pytest.mark.parametrize(
+    ("start", "enqueued"),
+    [
+        ("app.sync.start()", 1),
+        ("enqueue(); threading.Thread(target=enqueue_after_main).start()", 3),
+        ("threading.Thread(target=enqueue_after_main).start()", 2),
+    ],
+    ids=["after the drain", "by a thread", "first used by a thread"],
+)
+def test_exit_hooks_and_threads_can_enqueue_to_the_end(tmp_path: Path, start: str, enqueued: int) -> None:
+    program = [sys.executable, "-c", LATE.replace("START", start)]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE)
+    assert (done.stdout, done.stderr) == ("True\n" * enqueued, "")
+    app = Mainspring(f"sqlite:///{tmp_path}/jobs.db")
+    assert len(app.sync.executions()) == enqueued
+    app.sync.close()
+
+
+@pytest.mark.req("WRK-5")
+def test_sigterm_is_left_to_itself_where_nothing_is_to_be_drained(tmp_path: Path) -> None:
+    """After a stop, and in a forked child, the process ends by the signal, as if it had never been handled."""
+    forked = "app.sync.stop(); os.fork() or signal.raise_signal(signal.SIGTERM); print(os.wait()[1], flush=True)"
+    with script(tmp_path, f"{forked}; signal.pause()") as process:
+        printed(process, str(int(signal.SIGTERM)))
+        process.terminate()
+    assert process.returncode == -signal.SIGTERM
+
+
 @pytest.mark.req("DEV-3")
 @pytest.mark.parametrize(
     ("version", "options", "enabled"),

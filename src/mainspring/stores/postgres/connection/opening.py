@@ -78,8 +78,8 @@ class Opened:
         await self.listener.close()
         for announcer in self.announcers.all():
             await announcer.close()
-        await asyncio.to_thread(self.heartbeats.close)
         await self.db.close()
+        await asyncio.to_thread(self.heartbeats.close)  # last: an ending process starts no more threads
 
 
 async def open_endpoint(endpoint: Endpoint, listeners: Listeners, *, auto_migrate: bool = True) -> Opened:
