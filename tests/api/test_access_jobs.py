@@ -47,7 +47,7 @@ OTHER_THINGS = ("/api/v1/queues/", "/api/v1/handlers/", "/api/v1/workers/", "/ap
 
 
 @asynccontextmanager
-async def interface() -> AsyncIterator[tuple[FastAPI, Mainspring, dict[str, str]]]:
+async def interface(*others: str) -> AsyncIterator[tuple[FastAPI, Mainspring, dict[str, str]]]:
     """With a job for admins, and the ids of what belongs to it, by what stands before them in a path."""
     app = Mainspring("memory://", jwt_secret=SECRET, sys_allow=STRANGER, poll_interval=60)
     app.calendars.declare("bank", ["12-25"])
@@ -58,6 +58,8 @@ async def interface() -> AsyncIterator[tuple[FastAPI, Mainspring, dict[str, str]
     async def close(ctx: JobContext) -> None:
         raise ValueError("the year is not over")
 
+    for name in others:
+        app.job(name, cron="@yearly")(lambda: None)
     async with app:
         failed = await ended(app, await app.trigger("close"))
         assert failed.state is State.FAILED
@@ -136,16 +138,14 @@ async def test_in_bulk_it_is_refused_one_by_one() -> None:
 
 
 async def test_nobody_gives_a_job_a_role_they_do_not_have() -> None:
-    async with interface() as (api, app, _):
-        await app.update_job("close", trigger_role=None)
-        for method, path, body in [
-            ("PUT", "/api/v1/jobs/close", {"trigger_role": "admin"}),
-            ("POST", "/api/v1/jobs/close/revert", {}),  # code asks for admin
-        ]:
-            refused = await come_in(api, "operator", method, path, body)
-            assert (refused.status, refused.message) == (403, MESSAGE), (method, path, refused)
-        assert (await come_in(api, "operator", "POST", "/api/v1/jobs/close/pause", {})).status == 200
-        assert (await come_in(api, "admin", "POST", "/api/v1/jobs/close/revert", {})).status == 200
+    async with interface("plain") as (api, app, _):
+        refused = await come_in(api, "operator", "PUT", "/api/v1/jobs/plain", {"trigger_role": "admin"})
+        assert (refused.status, refused.message) == (403, MESSAGE.replace("close", "plain"))
+        assert (await come_in(api, "operator", "POST", "/api/v1/jobs/plain/pause", {})).status == 200
+        await app.update_job("plain", trigger_role="admin")
+        assert (await come_in(api, "operator", "POST", "/api/v1/jobs/plain/revert", {})).status == 403
+        assert (await come_in(api, "admin", "POST", "/api/v1/jobs/plain/revert", {})).status == 200
+        assert (await come_in(api, "operator", "POST", "/api/v1/jobs/plain/resume", {})).status == 200
 
 
 async def test_reading_asks_for_no_more_than_elsewhere() -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import iter_route_contexts
 
 from mainspring.core.declaring.job_specs import job_spec
+from mainspring.core.rules.job_roles import role_for
 from mainspring.model.errors import InvalidValue
 from mainspring.model.job import Job, encode_spec
 from mainspring.model.values.access import Role, role
@@ -112,16 +113,16 @@ def job(**options: Any) -> Job:
 
 def test_a_job_may_ask_for_a_higher_role() -> None:
     operator, admin = Principal("ada", Role.OPERATOR, "jwt"), Principal("grace", Role.ADMIN, "jwt")
-    may_steer(operator, job())
-    may_steer(admin, job(trigger_role="admin"))
+    may_steer(operator, job(), role_for(job(), None))
+    may_steer(admin, job(trigger_role="admin"), role_for(job(trigger_role="admin"), None))
     with pytest.raises(Refused, match="job 'close' needs the role admin; jwt:ada has operator") as refused:
-        may_steer(operator, job(trigger_role="admin"))
+        may_steer(operator, job(trigger_role="admin"), role_for(job(trigger_role="admin"), None))
     assert (refused.value.status, refused.value.code) == (403, "role_too_low")
 
 
 def test_but_never_for_a_lower_one() -> None:
     with pytest.raises(Refused):
-        may_steer(Principal("ada", Role.VIEWER, "jwt"), job())
+        may_steer(Principal("ada", Role.VIEWER, "jwt"), job(), role_for(job(), None))
     with pytest.raises(InvalidValue, match="'operator' or 'admin'"):
         job(trigger_role="viewer")
 
@@ -129,7 +130,7 @@ def test_but_never_for_a_lower_one() -> None:
 def test_a_role_of_a_newer_release_is_the_highest() -> None:
     newer = Job(name="close", id="1", declared='{"handler": "close", "trigger_role": "emperor"}')
     with pytest.raises(Refused):
-        may_steer(Principal("ada", Role.OPERATOR, "jwt"), newer)
+        may_steer(Principal("ada", Role.OPERATOR, "jwt"), newer, role_for(newer, None))
 
 
 # --- declarations and the matrix ----------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from .policies import CatchUp, FailedParent, FanOut, Isolation, MissedRule, Over
 from .time.instants import Micros, maybe_datetime, to_datetime
 from .triggers import Trigger, decode_trigger
 from .triggers.interval import IntervalType
+from .values.access import highest_role
 from .values.reading import zone
 
 Origin: TypeAlias = Literal["code", "api"]
@@ -344,6 +345,8 @@ def effective_spec(declared: str, overrides: str) -> JobSpec:
     fields = stated | edited
     if "secret" in edited:  # operators add secrets to those of the code, whatever a later release declares
         fields["secret"] = sorted({*stated.get("secret", ()), *edited["secret"]})
+    if "trigger_role" in edited:  # operators raise the role, and never lower it
+        fields["trigger_role"] = highest_role(stated.get("trigger_role"), edited["trigger_role"])
     try:
         return msgspec.convert(fields, JobSpec)
     except msgspec.ValidationError as error:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from ..core.commands.idempotency import Answer
 from ..core.commands.steering import JobChanged, Steering
 from ..core.render.entities import job_json, started_json
+from ..core.rules.secret_params import mask_document, union
 from ..core.views.execution import Execution, row_of
 from ..core.views.job import JobView, job_of, with_new_execution
 from ..model.errors import ExecutionNotFound, JobNotFound, MainspringError
@@ -64,6 +65,7 @@ class Call:
         self.request, self.principal, self.engine = request, principal, engine
         self.key: str | None = None
         self.seen: str | None = None
+        self._steered: set[str] = set()  # the jobs that the principal was allowed to steer, and their handlers' own
 
     @property
     def by(self) -> str:
@@ -88,9 +90,10 @@ class Call:
         """Steering with the rights of the principal: a job can demand a higher role."""
         return self.engine.steering.checked(self.may_steer)
 
-    def may_steer(self, job: Job) -> None:
+    def may_steer(self, job: Job, needed: Role) -> None:
         """Refuse a job that demands a higher role than the principal has."""
-        may_steer(self.principal, job)
+        may_steer(self.principal, job, needed)
+        self._steered |= {job.name, job.spec.handler}
 
     @property
     def holder(self) -> str:
@@ -119,13 +122,13 @@ class Call:
     async def steerable(self, name: str) -> JobView:
         """The job, if the principal may steer it."""
         view = await self.engine.queries.job(name)
-        self.may_steer(job_of(view))
+        self.may_steer(job_of(view), view.required_role)
         return view
 
     def rendered(self, view: JobView) -> dict[str, Any]:
         """The job as the principal may see it. Where requests give parameters as fields of their own, answers show them
         so too; a parameter never hides a field of the job."""
-        fields = job_json(view, unmasked=covers(self.principal, job_of(view)))
+        fields = job_json(view, unmasked=covers(self.principal, view))
         return fields if self.application.settings.api_handler is None else {**fields["params"], **fields}
 
     def check(self, view: JobView) -> None:
@@ -149,22 +152,35 @@ class Call:
         keys = self.engine.idempotency
         begun = await keys.begin(self.by, self.key, await self._fingerprint())
         if isinstance(begun, Answer):
-            return respond(msgspec.structs.replace(begun, headers=begun.headers | REPLAYED))
+            return respond(await self._replayed(begun))
         try:
             answer = await self._answer(work, begun.execution_id)
         except BaseException:
             await keys.forget(begun)
             raise
-        await keys.finish(begun, answer)
+        await keys.finish(begun, msgspec.structs.replace(answer, steered=tuple(sorted(self._steered))))
         return respond(answer)
 
+    async def _replayed(self, kept: Answer) -> Answer:
+        """The kept answer, for a caller who may still steer the jobs that it is about. What became secret since is
+        masked."""
+        views = await self.engine.queries.named(kept.steered)
+        for view in views:
+            self.may_steer(job_of(view), view.required_role)
+        secret = union(*(view.secret for view in views))
+        body = kept.body
+        if secret and body:
+            body = msgspec.json.encode(mask_document(msgspec.json.decode(body), secret)).decode()
+        return msgspec.structs.replace(kept, body=body, headers=kept.headers | REPLAYED)
+
     async def _answer(self, work: Work, execution_id: str) -> Answer:
-        """A refusal is an answer that is kept, too; temporary errors are raised."""
+        """A refusal is an answer that is kept, too. Temporary errors are raised, and so is a role that is too low: it
+        is judged anew with each request."""
         try:
             return await work(execution_id)
         except MainspringError as error:
             problem = problem_of(error)
-            if problem.status >= 500:
+            if problem.status >= 500 or problem.status == 403:
                 raise
             return problem.answer
 

@@ -110,12 +110,12 @@ class Actions:
                 foreseen.append(left_out[row.id])
                 continue
             try:
-                if (job := jobs.get(row.job)) is not None:
-                    rules.may_steer(bulk, job)
-                elif bulk.action in rules.MAKES_EXECUTIONS:
+                job = jobs.get(row.job)
+                rules.may_steer_execution(bulk, row, jobs)
+                if job is None and bulk.action in rules.MAKES_EXECUTIONS:
                     raise JobNotFound(row.job)
                 if bulk.action == "delete":
-                    deleting.check(bulk, row, job, parents)
+                    deleting.check(row, parents)
                 foreseen.append(BulkItemRow(id=row.id, now=self._foreseen(bulk, row, job, now)))
             except MainspringError as error:
                 foreseen.append(rules.refusal(row.id, error))
@@ -201,8 +201,7 @@ class Actions:
                 results[row.id] = BulkItemRow(id=row.id, status="done", now=row.state.value)
                 continue
             try:
-                if (job := jobs.get(row.job)) is not None:
-                    rules.may_steer(bulk, job)
+                rules.may_steer_execution(bulk, row, jobs)
                 if action == "edit" and row.state is not State.PENDING:  # it began meanwhile
                     raise CommandRefused("edit", row.state, [State.PENDING], f"execution {row.id}")
                 decision = transitions.cancel(row, now, reason)
@@ -293,7 +292,7 @@ class Actions:
             return BulkItemRow(id=name, status="done")
 
     async def _steered(self, bulk: BulkRow, name: str) -> BulkItemRow:
-        steering, by = self._steering.checked(lambda job: rules.may_steer(bulk, job)), bulk.created_by
+        steering, by = self._steering.checked(lambda job, role: rules.may_steer(bulk, job, role)), bulk.created_by
         match bulk.action:
             case "retry":
                 made = await steering.retry_job(name, by=by, as_id=rules.made_id(bulk, name))

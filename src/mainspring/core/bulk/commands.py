@@ -323,7 +323,7 @@ def _job_foreseen(bulk: BulkRow, name: str, view: JobView | None) -> BulkItemRow
         if view is None:
             raise JobNotFound(name)
         job = job_of(view)
-        rules.may_steer(bulk, job)
+        rules.may_steer(bulk, job, view.required_role)
         if bulk.action in job_commands.ALLOWED:
             job_commands.check(bulk.action, job, view.state, stats_of(view).last_state)
     except MainspringError as error:

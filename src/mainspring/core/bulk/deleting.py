@@ -41,7 +41,8 @@ class Deleting:
         chosen: list[ExecutionRow] = []
         for row in rows:
             try:
-                check(bulk, row, jobs.get(row.job), parents)
+                rules.may_steer_execution(bulk, row, jobs)
+                check(row, parents)
                 chosen.append(row)
             except MainspringError as error:
                 results[row.id] = rules.refusal(row.id, error)
@@ -76,9 +77,7 @@ class Deleting:
         return results
 
 
-def check(bulk: BulkRow, row: ExecutionRow, job: Job | None, waiting_parents: set[str]) -> None:
-    if job is not None:
-        rules.may_steer(bulk, job)
+def check(row: ExecutionRow, waiting_parents: set[str]) -> None:
     if not row.state.final:
         raise CommandRefused("delete", row.state, sorted(FINAL), f"execution {row.id}")
     if row.todo:

@@ -27,6 +27,7 @@ from ..emitting import emit_enqueued
 from ..loops import Emit
 from ..ports import Store
 from ..rules.edited_params import ParamsEdit
+from ..rules.job_roles import handlers_to_read
 from ..views.execution import Execution
 from . import records, rules
 
@@ -65,7 +66,11 @@ class Retrying:
         return {item.id: item for item in items if item is not None}
 
     async def jobs_of(self, rows: Sequence[ExecutionRow]) -> Mapping[str, Job]:
-        return {job.name: job for job in await self._store.jobs(sorted({row.job for row in rows}))}
+        """The jobs of these executions, and the own jobs of their handlers, by name."""
+        found = await self._store.jobs(sorted({name for row in rows for name in (row.job, row.handler)}))
+        jobs = {job.name: job for job in found}
+        missing = [name for name in handlers_to_read(found) if name not in jobs]
+        return jobs | {job.name: job for job in await self._store.jobs(missing)} if missing else jobs
 
     async def _make(
         self,
@@ -98,7 +103,7 @@ class Retrying:
             try:
                 if (job := jobs.get(row.job)) is None:
                     raise JobNotFound(row.job)
-                rules.may_steer(bulk, job)
+                rules.may_steer_execution(bulk, row, jobs)
                 made.append(make(job, row, now))
             except MainspringError as error:
                 results[row.id] = rules.refusal(row.id, error)

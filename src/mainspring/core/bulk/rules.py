@@ -15,7 +15,7 @@ from ...model.job import Job
 from ...model.time.instants import SECOND, Micros
 from ...model.values.access import Role
 from ...model.values.ids import follow_up_id
-from ..rules import job_commands
+from ..rules import job_roles
 
 PAGE = 250
 """Items of one page: few enough that no step blocks the event loop, and enough that round trips do not matter."""
@@ -69,9 +69,17 @@ def replaced_reason(bulk: BulkRow, item: str) -> str:
     return f"edited: replaced by {made_id(bulk, item)}"
 
 
-def may_steer(bulk: BulkRow, job: Job) -> None:
-    if bulk.role is not None and not job_commands.may_steer(Role(bulk.role), job):
-        raise RoleTooLow(job.name, job_commands.role_for(job).value, bulk.role)
+def may_steer(bulk: BulkRow, job: Job, needed: Role) -> None:
+    """Refuse a job that asks for a higher role than whoever started the bulk has."""
+    if bulk.role is not None and not Role(bulk.role).covers(needed):
+        raise RoleTooLow(job.name, needed.value, bulk.role)
+
+
+def may_steer_execution(bulk: BulkRow, row: ExecutionRow, jobs: Mapping[str, Job]) -> None:
+    """An execution is guarded like its job; one whose job is gone, like the own job of its handler."""
+    job = jobs.get(row.job) or jobs.get(row.handler)
+    if job is not None:
+        may_steer(bulk, job, job_roles.role_for(job, job_roles.own_job(job, jobs)))
 
 
 # ---------------------------------------------------------------- results

@@ -40,9 +40,13 @@ class StillAtWork(MainspringError):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`steered` are the jobs that the caller was allowed to steer, and the own jobs of their handlers: the answer is
+    repeated only to callers who still are."""
+
     status: int
     body: str = ""
     headers: dict[str, str] = {}
+    steered: tuple[str, ...] = ()
 
 
 class _StoredAnswer(msgspec.Struct, frozen=True, omit_defaults=True):

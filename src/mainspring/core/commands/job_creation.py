@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -23,10 +23,11 @@ from ..jobs.calendars import Calendars
 from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..queries.queries import Queries
-from ..rules import job_commands, new_execution
+from ..rules import job_commands, job_roles, new_execution
 from ..rules.secret_params import mask_fields, union
 from ..views.job import JobView
 from .enqueue import Enqueuer
+from .steering import Check
 
 _INHERITED = inherited_options(by="http")
 _RETRIES = {
@@ -69,7 +70,7 @@ class Creation:
         by: str,
         execution_id: str | None = None,
         run: bool = True,
-        check: Callable[[Job], None] = lambda job: None,
+        check: Check | None = None,
     ) -> tuple[JobView, ExecutionRow | None]:
         """Create a job. One that neither ticks nor follows others runs once, at once, unless `run` is false; that
         execution is returned too.
@@ -87,8 +88,9 @@ class Creation:
         refuse_unknown_secrets(options, signature)
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
-        for job in (self._job_cache.new_job(name, spec, "api", now), *([] if own is None else [own])):
-            check(job)  # before anything is written, links to parents too
+        if check is not None:  # before anything is written, links to parents too
+            for job in (*([] if own is None else [own]), self._job_cache.new_job(name, spec, "api", now)):
+                check(job, job_roles.role_for(job, own))
         if await self._store.jobs([name]):
             raise CommandRefused("create", "there", ["no job has that name"], f"job {name!r}")
         spec = await self._job_cache.dependents.prepare(name, spec)

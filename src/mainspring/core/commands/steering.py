@@ -20,6 +20,7 @@ from ...model.job import Job
 from ...model.store.entries import EntryKind, EntryWrite
 from ...model.store.messages import CancelRequest, JobWrite
 from ...model.time.instants import Micros, seconds_to_micros, to_datetime, to_micros
+from ...model.values.access import Role
 from ...model.values.ids import Chance
 from ...model.values.payload import presentable
 from ...model.values.reading import duration, instant, words
@@ -47,7 +48,8 @@ NOTHING: Mapping[str, str] = {}
 
 Decide: TypeAlias = Callable[[Job, Micros, Mapping[str, Calendar]], JobWrite]
 """The write that a command makes of a job, at that time, with the calendars that the job names."""
-Check: TypeAlias = Callable[[Job], None]
+Check: TypeAlias = Callable[[Job, Role], None]
+"""May refuse a job, which asks for this role."""
 """Raises an error when the caller may not steer this job."""
 
 
@@ -163,7 +165,7 @@ class Steering:
     async def preview_update(self, name: str, changes: Mapping[str, Any]) -> JobView:
         """The job as `update_job` would leave it; nothing is written."""
         view = await self._queries.job(name)
-        self._may_steer(job_of(view))
+        await self._may_steer(job_of(view))
         write = self._edited(job_of(view), changes, NOTHING, await self._store.now())
         return msgspec.structs.replace(view, _job=write.job)
 
@@ -223,7 +225,7 @@ class Steering:
             calendars = NONE if job.spec.hours is None else await self._job_cache.calendars.of([job])
             now = await self._store.now()
             write = decide(job, now, calendars)
-            self._may_steer(write.job)
+            await self._may_steer(write.job)
             if self._events is not None:
                 write = await self._events.steering(job, write)
             if write.job.overrides != job.overrides:
@@ -240,14 +242,14 @@ class Steering:
 
     async def _read(self, name: str, seen: str | None) -> Job:
         job = await self._job_cache.read(name)
-        self._may_steer(job)
+        await self._may_steer(job)
         if seen is not None and seen != job_commands.tag_of(job):
             raise JobChanged(name, seen, job_commands.tag_of(job))
         return job
 
-    def _may_steer(self, job: Job) -> None:
+    async def _may_steer(self, job: Job) -> None:
         if self._check is not None:
-            self._check(job)
+            self._check(job, await self._job_cache.role_for(job))
 
     async def _check_state(self, command: str, job: Job) -> None:
         if command not in job_commands.ALLOWED or job_commands.always_allowed(command, job):
@@ -384,15 +386,15 @@ class Steering:
 
     async def _last_failed(self, name: str) -> str:
         view = await self._queries.job(name)
-        self._may_steer(job_of(view))
+        await self._may_steer(job_of(view))
         job_commands.check("retry", job_of(view), view.state, stats_of(view).last_state)
         return stats_of(view).last_id
 
     async def _may_steer_job_of(self, execution: ExecutionRow) -> None:
-        """An execution is guarded like its job; one whose job is gone is not guarded."""
+        """An execution is guarded like its job; one whose job is gone, like the own job of its handler."""
         if self._check is not None:
-            for job in await self._store.jobs([execution.job]):
-                self._check(job)
+            for job in await self._store.jobs([execution.job]) or await self._store.jobs([execution.handler]):
+                await self._may_steer(job)
 
 
 def _in_the_future(now: Micros) -> str:

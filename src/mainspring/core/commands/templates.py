@@ -7,7 +7,7 @@ job names its template.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import msgspec
 
 from ...model.errors import CommandRefused, InvalidValue, NotFound
 from ...model.execution import ExecutionRow
-from ...model.job import Job, JobSpec
+from ...model.job import JobSpec
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import Micros, to_datetime, to_micros
@@ -29,6 +29,7 @@ from ..ports import Store
 from ..rules.secret_params import hide, mask_fields, mask_fields_pair, union
 from ..views.job import JobView
 from .job_creation import Creation
+from .steering import Check
 
 KIND: Literal["template"] = "template"
 MOST = 1_000
@@ -164,7 +165,7 @@ class Templates:
         *,
         by: str,
         execution_id: str | None = None,
-        check: Callable[[Job], None] = lambda job: None,
+        check: Check | None = None,
     ) -> tuple[JobView, ExecutionRow | None]:
         """Create a job from a template. Parameters and metadata are merged with those of the template, name by name;
         every other override replaces the option of the template."""

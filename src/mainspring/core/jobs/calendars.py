@@ -19,10 +19,12 @@ from ...model.job import Job, JobSpec
 from ...model.store.entries import Entry, EntryWrite
 from ...model.store.messages import Audit
 from ...model.time.instants import Micros, to_datetime
+from ...model.values.access import Role
 from ...model.values.ids import Chance
 from ...model.values.reading import identifier, is_identifier, words
 from ..auditing import audit_record
 from ..ports import Clock, Store
+from ..rules.job_roles import handlers_to_read, own_job, role_for
 from ..rules.opening_hours import named_by
 
 FRESH_FOR = 2.0
@@ -31,8 +33,8 @@ PAGE = 1_000
 SHOWN_IN_AUDIT = 20
 
 
-JobCheck: TypeAlias = Callable[[Job], None]
-"""Raises an error when the caller may not change this job."""
+JobCheck: TypeAlias = Callable[[Job, Role], None]
+"""Raises an error when the caller may not change this job, which asks for this role."""
 
 
 class CalendarNotFound(NotFound):
@@ -218,8 +220,10 @@ class Calendars:
 
     async def _check_jobs(self, name: str, check: JobCheck | None) -> None:
         if check is not None:
-            async for job in self._naming(name):
-                check(job)
+            jobs = [job async for job in self._naming(name)]
+            known = {job.name: job for job in await self._store.jobs(handlers_to_read(jobs))}
+            for job in jobs:
+                check(job, role_for(job, own_job(job, known)))
 
     async def _entry(self, name: str) -> Entry | None:
         found = await self._store.entries("calendar", "", [name]) if is_identifier(name) else []

@@ -11,12 +11,13 @@ from ...model.errors import JobNotFound
 from ...model.job import Job, JobSpec, Origin, encode_spec
 from ...model.store.messages import JobWrite
 from ...model.time.instants import Micros
+from ...model.values.access import Role
 from ...model.values.ids import Chance, random_id
 from ...model.values.reading import identifier, is_identifier
 from ..auditing import audit_record
 from ..dependencies.links import Dependents
 from ..ports import Clock, Store
-from ..rules import job_commands
+from ..rules import job_commands, job_roles
 from ..rules.timing_history import revision
 from .calendars import Calendars
 
@@ -124,6 +125,16 @@ class JobCache:
             raise JobNotFound(name, [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)])
         self._cached[name] = (found[0], self._clock.monotonic())
         return found[0]
+
+    async def handlers_own(self, jobs: Sequence[Job]) -> dict[str, Job]:
+        """The own jobs of the handlers of these jobs, as they are now, by name."""
+        names = job_roles.handlers_to_read(jobs)
+        own = {job.name: job for job in jobs if job.spec.handler == job.name}
+        return own | {job.name: job for job in await self._store.jobs(names)} if names else own
+
+    async def role_for(self, job: Job) -> Role:
+        """The role that this job asks for now."""
+        return job_roles.role_for(job, job_roles.own_job(job, await self.handlers_own([job])))
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         for name in list(self._cached) if names is None else names:

@@ -23,6 +23,7 @@ from ..deploys.processes import Processes
 from ..jobs.job_cache import JobCache
 from ..loops import FIRST_PAUSE, LONGEST_PAUSE
 from ..ports import Clock, Store, Topic, Unsubscribe
+from ..rules.job_roles import own_job
 from ..rules.opening_hours import has_hours
 from ..views.execution import Execution, RunView, row_of, run_view
 from ..views.job import JobView, job_of, with_dependents
@@ -119,7 +120,7 @@ class Queries:
 
     async def _views(self, snapshots: Sequence[JobSnapshot], declared: frozenset[str] | None) -> list[JobView]:
         jobs = [each.job for each in snapshots]
-        calendars = await self._job_cache.calendars.of(jobs)
+        calendars, known = await self._job_cache.calendars.of(jobs), await self._job_cache.handlers_own(jobs)
         now = await self._store.now() if any(has_hours(job) for job in jobs) else 0
         return [
             JobView(
@@ -130,6 +131,7 @@ class Queries:
                 _calendars=calendars,
                 _seen=now,
                 _newest_live=each.newest,
+                _own=own_job(each.job, known),
             )
             for each in snapshots
         ]

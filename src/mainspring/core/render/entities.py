@@ -189,6 +189,7 @@ def job_json(view: JobView, *, unmasked: bool = False) -> dict[str, Any]:
     spec, closing = job_of(view).spec, view.closing
     policy: dict[str, Any] = msgspec.to_builtins(
         {name: getattr(spec, name) for name in policy_fields(tenants=spec.tenants)}
+        | {"trigger_role": view.trigger_role}
     )
     return rendered(
         JobJson,

@@ -14,7 +14,6 @@ from ...model.job import Job, JobSpec, JobState, JobStats, LiveCounts, Origin, e
 from ...model.occurrences import write_overrides
 from ...model.store.messages import JobFacts, JobWrite
 from ...model.time.instants import Micros
-from ...model.values.access import Role
 from ...model.values.ids import Chance
 from ...model.values.reading import SYSTEM_PREFIX
 from . import ticks
@@ -283,18 +282,3 @@ def _with_next_run(job: Job, now: Micros) -> Job:
 
 def _default(field: str) -> Any:
     return msgspec.json.decode(msgspec.json.encode(getattr(_PLAIN, field, None)))
-
-
-def role_for(job: Job) -> Role:
-    """At least operator: a job can demand more, never less. An unknown role counts as the highest, so that the
-    demand of a newer release is never ignored."""
-    wanted = job.spec.trigger_role
-    if wanted is None:
-        return Role.OPERATOR
-    known = Role(wanted) if wanted in list(Role) else Role.ADMIN
-    return known if known.covers(Role.OPERATOR) else Role.OPERATOR
-
-
-def may_steer(role: Role, job: Job) -> bool:
-    """Whether this role may run, change, pause, cancel or remove this job and its executions."""
-    return role.covers(role_for(job))

@@ -123,6 +123,30 @@ def mask(params: Mapping[str, Any], paths: Paths) -> dict[str, Any]:
     return masked
 
 
+def mask_document(document: Any, paths: Paths) -> Any:
+    """JSON with parameters somewhere inside, all of them masked: also in fields beside them that repeat them, and in
+    the difference to the execution that was edited.
+
+    >>> mask_document({"id": "pay", "key": "x", "params": {"key": "x"}, "runs": [{"params": {"key": 1}}]}, ("key",))
+    {'id': 'pay', 'key': '********', 'params': {'key': '********'}, 'runs': [{'params': {'key': '********'}}]}
+    """
+    if isinstance(document, list):
+        return [mask_document(each, paths) for each in document]
+    if not isinstance(document, dict):
+        return document
+    params = document.get("params")
+    if not isinstance(params, dict):
+        return {name: mask_document(value, paths) for name, value in document.items()}
+    masked = mask(params, paths)
+    hidden = {name: masked[name] for name in params if document.get(name) == params[name]} | {"params": masked}
+    if isinstance(edited := document.get("edited"), dict):
+        hidden["edited"] = {
+            name: {side: mask({name: value}, paths)[name] for side, value in sides.items()}
+            for name, sides in edited.items()
+        }
+    return {name: mask_document(value, paths) for name, value in document.items()} | hidden
+
+
 def mask_pair(before: Any, after: Any, paths: Paths) -> tuple[Any, Any]:
     """Two versions of parameters. A secret of the second one says whether it differs from the first.
 

@@ -16,7 +16,9 @@ from ...model.occurrences import Occurrence
 from ...model.policies import Retry
 from ...model.store.messages import NewestLive
 from ...model.time.instants import Micros, maybe_datetime, to_datetime
+from ...model.values.access import Role
 from ..rules.job_commands import job_state, tag_of
+from ..rules.job_roles import demanded_role, role_for
 from ..rules.opening_hours import NONE, Closing, closing, has_hours, next_open_run
 
 
@@ -107,6 +109,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     _calendars: Mapping[str, Calendar] = NONE
     _seen: Micros = 0  # the store's time when it was read; only asked for where the job has hours
     _newest_live: NewestLive | None = None  # lists of all jobs leave it out
+    _own: Job | None = None  # the own job of its handler: the role that it demands holds here too
     dependents: tuple[str, ...] = ()
     conflict: tuple[Declarer, ...] = ()
     """The jobs that come after it."""
@@ -129,6 +132,16 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     def version(self) -> int:
         """Grows with every write."""
         return self._job.version
+
+    @property
+    def trigger_role(self) -> str | None:
+        """The role that those who steer it need, if it demands one: see `core.rules.job_roles`."""
+        return demanded_role(self._job, self._own)
+
+    @property
+    def required_role(self) -> Role:
+        """The role that those who steer it need."""
+        return role_for(self._job, self._own)
 
     @property
     def origin(self) -> Origin:

@@ -35,6 +35,16 @@ class Role(StrEnum):
         return self.rank >= needed.rank
 
 
+def highest_role(*names: str | None) -> str | None:
+    """The highest of these roles, by name. One that only a newer release knows is higher than all others.
+
+    >>> highest_role("operator", None, "admin"), highest_role(None)
+    ('admin', None)
+    """
+    ranks = {role.value: role.rank for role in Role}
+    return max((name for name in names if name is not None), key=lambda name: ranks.get(name, len(ranks)), default=None)
+
+
 RoleName: TypeAlias = Role | Literal["viewer", "operator", "admin"]
 
 

@@ -6,8 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ...core.rules import job_commands
-from ...core.rules.job_commands import role_for
+from ...core.views.job import JobView
 from ...model.errors import MainspringError
 from ...model.job import Job
 from ...model.values.access import Role
@@ -96,13 +95,13 @@ def check_role(principal: Principal, needed: Role) -> None:
         raise forbidden("role_too_low", f"this needs the role {needed}; {principal.actor} has {principal.role}")
 
 
-def may_steer(principal: Principal, job: Job) -> None:
-    """Refuse principals whose role is too low to steer this job."""
-    if not covers(principal, job):
-        message = f"job {job.name!r} needs the role {role_for(job)}; {principal.actor} has {principal.role}"
+def may_steer(principal: Principal, job: Job, needed: Role) -> None:
+    """Refuse principals whose role is too low to steer this job, which asks for the role `needed`."""
+    if not principal.role.covers(needed):
+        message = f"job {job.name!r} needs the role {needed}; {principal.actor} has {principal.role}"
         raise forbidden("role_too_low", message)
 
 
-def covers(principal: Principal, job: Job) -> bool:
+def covers(principal: Principal, view: JobView) -> bool:
     """Whether the principal may steer this job."""
-    return job_commands.may_steer(principal.role, job)
+    return principal.role.covers(view.required_role)

@@ -20,7 +20,6 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
-from ...core.views.job import job_of
 from ...model.errors import InvalidValue, MainspringError
 from ...model.time.zones import known_zone
 from ...model.triggers.base import instant_text
@@ -165,7 +164,7 @@ class Visit(Call):
 
     def may_act(self, view: Any = None) -> bool:
         """Whether actions are offered: to operators, and for one job to those whom it permits to steer it."""
-        return self.operates and (view is None or covers(self.principal, job_of(view)))
+        return self.operates and (view is None or covers(self.principal, view))
 
     # --- answers --------------------------------------------------------------------------------------------
     def page(self, template: str, status: int = 200, **values: Any) -> Response:

@@ -15,7 +15,7 @@ from ...core.render.entities import CalendarJson, calendar_json
 from ...model.calendars.calendar import Calendar, calendar
 from ...model.errors import InvalidValue
 from ...model.job import Job
-from ..access import GuardedRoute
+from ..access import GuardedRoute, Role
 from ..errors import respond
 from ..models.calendars import CalendarList, CalendarSet, CalendarsJson
 from ..models.commands import Empty
@@ -100,7 +100,7 @@ async def remove_calendar(call: Operating, name: CalendarName) -> Response:
     return respond(Answer(204))
 
 
-def _check(call: Call) -> Callable[[Job], None] | None:
+def _check(call: Call) -> Callable[[Job, Role], None] | None:
     """No job demands more than admin, so admins need no check."""
     return None if call.administers else call.may_steer
 

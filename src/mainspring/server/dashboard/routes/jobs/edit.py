@@ -230,7 +230,7 @@ def difference(visit: Visit, view: JobView) -> list[Difference]:
     spec = effective_spec(job.declared, "{}")
     declared = {name: msgspec.to_builtins(getattr(spec, name, None)) for name in in_force}
     declared, in_force = mask_fields_pair(declared, in_force, view.secret)
-    if not covers(visit.principal, job):
+    if not covers(visit.principal, view):
         declared, in_force = masked(declared), masked(in_force)
     return [Difference(name, _text(name, declared[name]), _text(name, in_force[name])) for name in in_force]
 
