@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -39,20 +40,37 @@ def new_database(kind: str, folder: Path) -> str:
 
 
 class Process:
-    """`mainspring run` with these options, once it has said that it runs."""
+    """`mainspring run` with these options, once it has said that it runs. `files` are those that it may have open."""
 
-    def __init__(self, output: Path, environ: dict[str, str], *options: str) -> None:
+    def __init__(
+        self,
+        output: Path,
+        environ: dict[str, str],
+        *options: str,
+        app: str = "tests.api.process_app:app",
+        files: int | None = None,
+    ) -> None:
         self._output = output
+
+        def prepare() -> None:
+            _end_with_parent()
+            if files is not None:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
         with output.open("wb") as file:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "mainspring", "run", "tests.api.process_app:app", *options],
+                [sys.executable, "-m", "mainspring", "run", app, *options],
                 cwd=ROOT,
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_end_with_parent,
+                preexec_fn=prepare,
             )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
 
     def said(self) -> str:
         return self._output.read_text(errors="replace")

@@ -9,7 +9,9 @@ out others. While every connection is busy, new ones stay in the queue of the op
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import math
 import socket
 import time
 from collections import OrderedDict
@@ -29,7 +31,7 @@ AT_A_TIME = 32
 RETRY_AFTER = 0.2
 """Seconds until the next attempt when the operating system refuses a connection, for want of files or memory."""
 GRACE = 5.0
-"""Seconds after the deadline of a body in which the client can read the answer that says so."""
+"""Seconds after the deadline of a body in which the application answers that the body came too late."""
 CLOSING = 5.0
 """Seconds in which a client must take the rest of an answer after which its connection is closed."""
 
@@ -85,6 +87,10 @@ class Connection(H11Protocol):
         super().timeout_keep_alive_handler()
         self.look()
 
+    @property
+    def answered(self) -> bool:
+        return self.cycle is not None and self.cycle.response_complete
+
     def drop(self) -> None:
         """Close it without waiting for the client."""
         if self.transport is not None:
@@ -106,10 +112,11 @@ class Connection(H11Protocol):
             return Phase.READING
         if self.conn.their_state is h11.SEND_BODY:  # also when the answer did not wait for the body
             return Phase.BODY
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self.cycle is None:
+            return Phase.HEAD
+        if not self.answered:
             return Phase.BUSY
-        begun = bool(self.conn.trailing_data[0])
-        return Phase.HEAD if begun or self.cycle is None else Phase.IDLE
+        return Phase.HEAD if self.conn.trailing_data[0] else Phase.IDLE
 
 
 class Connections:
@@ -117,7 +124,7 @@ class Connections:
         self._most = limits.connections
         self._patience = {
             Phase.HEAD: limits.head,
-            Phase.BODY: limits.body + GRACE,
+            Phase.BODY: limits.body,
             Phase.READING: limits.reading,
             Phase.CLOSING: CLOSING,
         }
@@ -131,10 +138,6 @@ class Connections:
         return len(self._open)
 
     # --- what connections tell ----------------------------------------------------------------------------
-    def add(self, connection: Connection) -> None:
-        self._open.add(connection)
-        self._waiting[connection] = None
-
     def changed(self, connection: Connection) -> None:
         """It waits for something else, or for nothing."""
         self._waiting.pop(connection, None)
@@ -153,17 +156,25 @@ class Connections:
         now = time.monotonic()
         for connection in list(self._open):
             connection.look()
-            patience = self._patience.get(connection.phase)
-            if patience is not None and now - connection.since > patience:
+            if now - connection.since > self._patience_with(connection):
                 self._drop(connection)
 
-    async def room(self) -> None:
+    def _patience_with(self, connection: Connection) -> float:
+        if connection.phase is Phase.BODY and not connection.answered:
+            return self._patience[Phase.BODY] + GRACE
+        return self._patience.get(connection.phase, math.inf)
+
+    async def _room(self) -> None:
         """Return when there is a place for one more connection."""
         while len(self._open) >= self._most:
             self._freed.clear()
-            if self._waiting:
-                self._drop(next(iter(self._waiting)))
+            self._drop_longest()
             await self._freed.wait()
+
+    def _drop_longest(self) -> None:
+        """Close the connection that has waited longest for its client, if any waits."""
+        if self._waiting:
+            self._drop(next(iter(self._waiting)))
 
     def _drop(self, connection: Connection) -> None:
         self._waiting.pop(connection, None)
@@ -171,31 +182,34 @@ class Connections:
 
     # --- accepting ----------------------------------------------------------------------------------------
     async def accept(self, listener: socket.socket, config: uvicorn.Config, state: ServerState) -> None:
-        """Accept connections for as long as there is room for them, until cancelled."""
-        loop = asyncio.get_running_loop()
-        accepted = 0
-        while True:
-            await self.room()
+        """Accept connections until cancelled; while there is no room for one, the next ones are not accepted."""
+        for count in itertools.count(1):
+            client = await self._next_client(listener)
             try:
-                client, _ = await loop.sock_accept(listener)
-            except OSError as error:
-                logger.warning("cannot accept a connection: %s", error.strerror or error)
-                await self._relieve()
-                continue
-            connection = Connection(config, state, self)
-            self.add(connection)
-            connecting = loop.create_task(self._connect(connection, client))
-            self._connecting.add(connecting)
-            connecting.add_done_callback(self._connecting.discard)
-            accepted += 1
-            if accepted % AT_A_TIME == 0:
+                await self._room()
+            except asyncio.CancelledError:
+                client.close()
+                raise
+            self._add(Connection(config, state, self), client)
+            if count % AT_A_TIME == 0:
                 await asyncio.sleep(0)
 
-    async def _relieve(self) -> None:
-        """The operating system refused a connection: close one that waits, and try again soon."""
-        if self._waiting:
-            self._drop(next(iter(self._waiting)))
-        await asyncio.sleep(RETRY_AFTER)
+    async def _next_client(self, listener: socket.socket) -> socket.socket:
+        """When the operating system refuses a connection, one that waits is closed, and soon after comes a new try."""
+        while True:
+            try:
+                return (await asyncio.get_running_loop().sock_accept(listener))[0]
+            except OSError as error:
+                logger.warning("cannot accept a connection: %s", error.strerror or error)
+                self._drop_longest()
+                await asyncio.sleep(RETRY_AFTER)
+
+    def _add(self, connection: Connection, client: socket.socket) -> None:
+        self._open.add(connection)
+        self._waiting[connection] = None
+        connecting = asyncio.create_task(self._connect(connection, client))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
 
     async def _connect(self, connection: Connection, client: socket.socket) -> None:
         try:
