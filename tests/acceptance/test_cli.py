@@ -238,11 +238,11 @@ def test_locks_are_listed_and_released(cli: CommandLine) -> None:
         "async def main():\n    await app.try_lock('import', 600)\n    await app.close()\nasyncio.run(main())\n"
     )
     cli("run", "lock:nothing")  # importing the module takes the lock
-    (lock,) = cli.json("locks", "list", URL)
-    assert lock["name"] == "import"
+    listed = cli.json("locks", "list", URL)
+    assert ([lock["name"] for lock in listed["items"]], listed["next_cursor"]) == (["import"], None)
     assert "import" in cli.text("locks", "list", URL)
     assert cli.json("locks", "release", "import", URL) == {"lock": "import", "released": True}
-    assert cli.json("locks", "list", URL) == []
+    assert cli.json("locks", "list", URL) == {"items": [], "next_cursor": None}
 
 
 @pytest.mark.req("TIM-2", "OPS-4")

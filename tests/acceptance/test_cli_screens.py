@@ -359,7 +359,7 @@ def test_progress_and_time_so_far_of_what_runs(cli: Callable[..., Said]) -> None
     assert re.search(r"6/20 \(30%\)(, \S+/s, \S+ left)?: row 6\n", followed.err)
     assert followed.err.endswith("cancelled\n")
     assert re.search(r"6/20 \(30%\)(, \S+/s, \S+ left)?: row 6", listed.out)
-    assert re.search(r"running +\S+ \(\S+( \S+)?\) +\d+(ms|\.\ds)", listed.out)
+    assert re.search(r"running +\S+ \([^)]+\) +\d+( ms|\.\d s)", listed.out)
     assert re.search(r"6/20 \(30%\)(, \S+/s, \S+ left)?: row 6", shown.out)
     assert "running for" in shown.out
 

@@ -15,12 +15,15 @@ import termios
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mainspring import Mainspring, every
 from mainspring.cli.commands.operations.top import read
 from mainspring.cli.root import run_command
 from mainspring.cli.screens.top import VIEWS, Choices, Reading, frame
+from mainspring.core.monitoring.activity import ActivityTotals
+from mainspring.core.rules.activity import LATENESS
 from mainspring.model.store.messages import ClaimRequest
 
 DEADLINE = 60.0
@@ -66,6 +69,11 @@ async def test_frames_fit_the_terminal_and_keys_change_them(tmp_path: Path) -> N
     assert places == sorted(places)
     assert "queue mail is paused while work waits" in text
     assert "tick" in text
+
+    for lateness, punctual in (((8, 2), True), ((0,) * len(LATENESS) + (1,), False)):  # the last: later than any bound
+        hour = msgspec.structs.replace(reading.hour, totals=ActivityTotals(lateness=lateness))
+        lines = shown(msgspec.structs.replace(reading, hour=hour), Choices(), 120, 30)
+        assert any("99% of the ticks began within 0.5 s" in line for line in lines) == punctual
 
     choices = Choices()
     for view in VIEWS[1:]:

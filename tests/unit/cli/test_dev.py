@@ -99,17 +99,17 @@ def test_without_the_extra_one_line_says_how_to_install_it(
 @pytest.mark.parametrize(
     ("event", "words"),
     [
-        ({"state": State.COMPLETED, "reason": "completed"}, "completed in 501ms"),
+        ({"state": State.COMPLETED, "reason": "completed"}, "completed in 501 ms"),
         (
             {"state": State.FAILED, **FAILURE, "traceback": "...\nValueError: no"},
-            "failed in 501ms",
+            "failed in 501 ms",
         ),
         (
             {"state": State.PENDING, **FAILURE, "retry_in": 4.0, "reason": "error"},
-            "failed, again in 4s",
+            "failed, again in 4 s",
         ),
         ({"state": State.PENDING, "reason": "handed_back"}, "handed back"),
-        ({"state": State.CANCELLED, "reason": "too slow"}, "cancelled in 501ms"),
+        ({"state": State.CANCELLED, "reason": "too slow"}, "cancelled in 501 ms"),
     ],
 )
 def test_a_run_is_one_line_with_its_address_and_an_error_below(event: dict[str, Any], words: str) -> None:

@@ -79,7 +79,7 @@ def test_what_an_attempt_used_and_why_it_ended_are_shown(capsys: pytest.CaptureF
     )
     show_execution(ClientSession(None, None, "table"), Shown(Execution(ended), None, ""))
     shown = " ".join(capsys.readouterr().out.split())
-    for words in ("CPU MEMORY", "failed (out_of_memory)", "5.5s 612 MB", "12ms 48 MB"):
+    for words in ("CPU MEMORY", "failed (out_of_memory)", "5.5 s 612 MB", "12 ms 48 MB"):
         assert words in shown
     first, second = execution_json(Execution(ended))["attempts"]
     assert (first["reason"], first["cpu_time_ms"], first["memory_peak_mb"]) == ("out_of_memory", 5_500.0, 612.4)

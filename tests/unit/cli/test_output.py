@@ -56,7 +56,14 @@ def test_columns_give_way_in_order(ways: list[Way], natural: list[int], width: i
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.2, "now"), (-0.9, "now"), (5, "in 5s"), (-90, "1m 30s ago"), (7_384, "in 2h 3m"), (-180_000, "2d 2h ago")],
+    [
+        (0.2, "now"),
+        (-0.9, "now"),
+        (5, "in 5 s"),
+        (-90, "1 min 30 s ago"),
+        (7_384, "in 2 h 3 min"),
+        (-180_000, "2 d 2 h ago"),
+    ],
 )
 def test_relative_times(seconds: float, text: str) -> None:
     assert relative(timedelta(seconds=seconds)) == text
@@ -65,15 +72,21 @@ def test_relative_times(seconds: float, text: str) -> None:
 def test_a_moment_shows_the_date_unless_it_is_today() -> None:
     today = moment(NOW + timedelta(minutes=1), NOW)
     later = moment(NOW + timedelta(days=400), NOW)
-    assert today == f"{(NOW + timedelta(minutes=1)).astimezone():%H:%M:%S} (in 1m)"
+    assert today == f"{(NOW + timedelta(minutes=1)).astimezone():%H:%M:%S} (in 1 min)"
     assert later.startswith("2027-04-05 ")
-    assert later.endswith("(in 400d)")
+    assert later.endswith("(in 400 d)")
     assert moment(None, NOW) == "-"
 
 
 def test_durations_are_short() -> None:
-    assert [rough(1), rough(61), rough(90_000)] == ["1s", "1m 1s", "1d 1h"]
-    assert [took(None), took(0.4), took(999), took(1500), took(90_000)] == ["-", "0ms", "999ms", "1.5s", "1m 30s"]
+    assert [rough(1), rough(61), rough(90_000)] == ["1 s", "1 min 1 s", "1 d 1 h"]
+    assert [took(None), took(0.4), took(999), took(1500), took(90_000)] == [
+        "-",
+        "0 ms",
+        "999 ms",
+        "1.5 s",
+        "1 min 30 s",
+    ]
 
 
 def test_control_characters_are_shown_and_not_sent() -> None:

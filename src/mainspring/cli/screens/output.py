@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from ...core.rules.problems import span_text
 from ...model.values.reading import zone
 
 _UTC_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b")
@@ -91,7 +92,7 @@ def now() -> datetime:
 
 
 def moment(at: datetime | None, at_present: datetime | None = None) -> str:
-    """`2026-03-01 14:00:05 (in 3m)`, in the reader's own zone; the date is left out for today."""
+    """`2026-03-01 14:00:05 (in 3 min)`, in the reader's own zone; the date is left out for today."""
     if at is None:
         return "-"
     present = at_present or now()
@@ -137,21 +138,16 @@ def relative(distance: timedelta) -> str:
 
 
 def rough(seconds: float) -> str:
-    """A duration in its two largest units: `2d 3h` reads better than `2d3h4m5s`."""
-    parts = []
-    left = max(round(seconds), 1)
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
-        count, left = divmod(left, size)
-        parts += [f"{count}{unit}"] if count else []
-    return " ".join(parts[:2])
+    """Whole seconds, or larger units: `2 d 3 h`."""
+    return span_text(max(round(seconds), 1))
 
 
 def took(milliseconds: float | None) -> str:
     if milliseconds is None:
         return "-"
     if milliseconds < 1000:
-        return f"{milliseconds:.0f}ms"
-    return f"{milliseconds / 1000:.1f}s" if milliseconds < 60_000 else rough(milliseconds / 1000)
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1000:.1f} s" if milliseconds < 60_000 else rough(milliseconds / 1000)
 
 
 def first_line(text: str | None) -> str:
@@ -168,7 +164,7 @@ def progress_text(progress: Mapping[str, Any] | None, running: bool = False) -> 
     """How far it is; while it runs, also how fast and how long it will take.
 
     >>> progress_text({"done": 6, "total": 20, "message": "row 6", "rate": 0.5, "eta_seconds": 28.0}, running=True)
-    '6/20 (30%), 0.5/s, 28s left: row 6'
+    '6/20 (30%), 0.5/s, 28 s left: row 6'
     >>> progress_text({"done": 20, "total": 20, "rate": 0.99874, "eta_seconds": 0.0}, running=True)
     '20/20 (100%), 1/s'
     """

@@ -180,13 +180,17 @@ def _present(reading: Reading) -> str:
     )
 
 
+def _bound(seconds: float) -> str:
+    return f"{seconds:g} s" if seconds < 1 else rough(seconds)
+
+
 def _past_hour(hour: ActivitySeries) -> Text:
     totals = hour.totals
     share = f" ({totals.failed / totals.ended:.1%})" if totals.failed else ""
     late = totals.late_at_most(0.99)
-    punctual = "" if late is None else f"  99% of the ticks began within {rough(late) if late >= 1 else f'{late:g}s'}"
+    punctual = "" if late is None or late == float("inf") else f"  99% of the ticks began within {_bound(late)}"
     failed = (f"{totals.failed:,} failed{share}", "bold red" if totals.failed else "")
-    return Text.assemble(f"last hour: {totals.ended:,} ended, ", failed, punctual if late != float("inf") else "")
+    return Text.assemble(f"last hour: {totals.ended:,} ended, ", failed, punctual)
 
 
 def _bars(hour: ActivitySeries, width: int, ascii_only: bool) -> str:

@@ -8,6 +8,7 @@ old, and whatever is left when the worker stops.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -17,6 +18,8 @@ from django.db import connections
 
 from ...app.mainspring import Mainspring
 from ...core.declaring.context import JobContext
+
+logger = logging.getLogger("mainspring")
 
 SWEEP_EVERY = 5.0
 """Seconds between two looks at the connections of idle threads."""
@@ -29,7 +32,7 @@ class ThreadConnections:
 
     def __init__(self) -> None:
         self.thread = threading.current_thread()
-        self.busy = threading.Lock()
+        self.busy = threading.RLock()  # a handler may run another one in its own thread
         self._connections: list[Any] = []
 
     def keep(self, found: list[Any]) -> None:
@@ -82,6 +85,8 @@ class HandlerConnections:
             if each.busy.acquire(blocking=False):
                 try:
                     act(each)
+                except Exception:
+                    logger.warning("a database connection of %s could not be closed", each.thread.name, exc_info=True)
                 finally:
                     each.busy.release()
 

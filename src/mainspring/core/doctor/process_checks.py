@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ...model.time.instants import SECOND, Micros, to_datetime
 from ...model.values.reading import duration_text
 from ..deploys.records import conflict_words
+from ..monitoring.queues import serves
 from ..rules import problems
 from ..rules.problem_facts import Facts
 from ..rules.problems import Problem, ProblemKind, span_text
@@ -65,10 +66,9 @@ def different_releases(live: LiveFacts) -> Iterator[Found]:
 
 def unserved_queues(live: LiveFacts, jobs: JobsFacts) -> Iterator[Found]:
     living = [worker for worker in live.problems.living if "worker" in worker.roles]
-    if not living or any(worker.queues is None for worker in living):
-        return
-    served = {queue for worker in living for queue in worker.queues or ()}
-    for queue in sorted({each.job.spec.queue for each in jobs.jobs} - served):
+    for queue in sorted({each.job.spec.queue for each in jobs.jobs}) if living else ():
+        if any(serves(worker, queue) for worker in living):
+            continue
         names = sorted(each.job.name for each in jobs.jobs if each.job.spec.queue == queue)
         yield Found(f"no running worker takes from queue {queue!r} ({_some(names)})")
 

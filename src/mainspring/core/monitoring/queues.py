@@ -23,6 +23,7 @@ from ..ports import Clock, Store
 from ..queries.queries import Queries
 from ..rules.controls import set_now, wanted_processes
 from ..views.queues import HandlerView, PauseView, QueueHandler, QueueView, ScaleView
+from ..views.records import WorkerView
 from ..webhooks.node_part import CONCURRENCY as DELIVERIES
 from .single_flight import SingleFlight
 
@@ -232,7 +233,7 @@ def is_own(queue: str) -> bool:
     return queue.startswith(SYSTEM_PREFIX)
 
 
-def serves(worker: WorkerInfo, queue: str) -> bool:
+def serves(worker: WorkerInfo | WorkerView, queue: str) -> bool:
     """A queue of Mainspring's own has the name of its handler, and every process serves it that has this handler."""
     if is_own(queue):
         return queue in worker.handlers

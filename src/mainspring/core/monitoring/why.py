@@ -11,15 +11,17 @@ import msgspec
 from ...model.controls import Subject
 from ...model.execution import ExecutionRow, State
 from ...model.store.messages import WorkerInfo
-from ...model.time.instants import Micros, maybe_datetime
+from ...model.time.instants import SECOND, Micros, maybe_datetime
 from ...model.values.reading import SYSTEM_PREFIX, duration_text
 from ..dependencies.compatibility import describe_conflict
 from ..dependencies.joins import group_words
 from ..rules.limits import limit_of, limit_words
 from ..rules.opening_hours import Closing
+from ..rules.problems import span_text
 from ..rules.stopping import overrun_hint
 from ..views.job import job_of
 from ..views.records import WorkerView
+from .queues import serves
 from .why_facts import Facts, Place, WaitingFor, is_ready
 
 NAMED = 5
@@ -130,7 +132,7 @@ def _schedule(known: Facts) -> list[Reason]:
         return [_closed(known.view.closing, known.view.hours)]
     details = {"next_run_at": _text(job.next_run)}
     if job.next_run > known.now:
-        wait = duration_text(max(1.0, float((job.next_run - known.now) // 1_000_000)))
+        wait = span_text(max(1.0, round((job.next_run - known.now) / SECOND)))
         return [Reason("not_due", f"its next run is at {_text(job.next_run)}, in {wait}", False, details)]
     late = known.now - job.next_run
     if not _with_role(known.workers, "scheduler"):
@@ -355,7 +357,7 @@ def nobody_for(handler: str, queue: str, workers: Sequence[WorkerInfo | WorkerVi
     if not (able := [worker for worker in at_work if handler in worker.handlers]):
         message = f"none of {len(at_work)} running worker(s) has the handler {handler!r}, or they exclude it"
         return Reason("no_handler", message, details={"handler": handler})
-    if not any(_serves(worker, queue) for worker in able):
+    if not any(serves(worker, queue) for worker in able):
         message = f"no worker that has the handler serves the queue {queue!r}"
         return Reason("queue_not_served", message, details={"queue": queue})
     return None
@@ -366,7 +368,7 @@ def all_busy(handler: str, queue: str, workers: Sequence[WorkerInfo]) -> Reason 
     serving = [
         worker
         for worker in workers
-        if "worker" in worker.roles and not worker.draining and handler in worker.handlers and _serves(worker, queue)
+        if "worker" in worker.roles and not worker.draining and handler in worker.handlers and serves(worker, queue)
     ]
     if not serving or any(worker.running < worker.concurrency for worker in serving):
         return None
@@ -375,8 +377,3 @@ def all_busy(handler: str, queue: str, workers: Sequence[WorkerInfo]) -> Reason 
     busy, slots = (sum(getattr(worker, name) for worker in serving) for name in ("running", "concurrency"))
     message = f"all slots are busy: {busy} of {slots} on {len(serving)} worker(s)"
     return Reason("slots_busy", message, details={"running": busy, "slots": slots})
-
-
-def _serves(worker: WorkerInfo | WorkerView, queue: str) -> bool:
-    """Every worker serves the queues of Mainspring itself."""
-    return worker.queues is None or queue in worker.queues or queue.startswith(SYSTEM_PREFIX)

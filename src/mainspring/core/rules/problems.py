@@ -678,11 +678,11 @@ RULES: tuple[Callable[[Facts], Iterator[Problem]], ...] = (
 def span_text(seconds: float) -> str:
     """A span of time in its two largest units.
 
-    >>> span_text(11_520), span_text(840.4), span_text(0.25), span_text(183_600)
-    ('3 h 12 min', '14 min', '0.2 s', '2 d 3 h')
+    >>> span_text(11_520), span_text(840.4), span_text(0.25), span_text(5), span_text(183_600)
+    ('3 h 12 min', '14 min', '0.2 s', '5 s', '2 d 3 h')
     """
     if seconds < 10:
-        return f"{max(0.0, seconds):.1f} s"
+        return f"{round(max(0.0, seconds), 1):g} s"
     left = round(seconds) if seconds < 600 else round(seconds / 60) * 60
     units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
     first = next(place for place, (_, size) in enumerate(units) if left >= size)

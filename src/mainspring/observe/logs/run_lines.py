@@ -58,11 +58,11 @@ class RunLineFormatter(ConsoleFormatter):
         took = _took(fields.get("duration_ms"))
         match fields["event"]:
             case "job_retry":
-                return f"{self._state('failed')}, again in {fields.get('retry_in') or 0:.3g}s"
+                return f"{self._state('failed')}, again in {fields.get('retry_in') or 0:.3g} s"
             case "job_failed":
                 return f"{self._state('failed')}{took}"
             case "job_snoozed":
-                return f"snoozed, again in {fields.get('retry_in') or 0:.3g}s"
+                return f"snoozed, again in {fields.get('retry_in') or 0:.3g} s"
             case "job_handed_back":
                 return "handed back"
             case "job_skipped":
@@ -81,4 +81,4 @@ class RunLineFormatter(ConsoleFormatter):
 def _took(duration_ms: float | None) -> str:
     if duration_ms is None:
         return ""
-    return f" in {duration_ms:.0f}ms" if duration_ms < 1000 else f" in {duration_ms / 1000:.1f}s"
+    return f" in {duration_ms:.0f} ms" if duration_ms < 1000 else f" in {duration_ms / 1000:.1f} s"

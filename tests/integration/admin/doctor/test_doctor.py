@@ -40,6 +40,16 @@ async def test_nothing_is_found_where_all_is_well(clinic: Clinic) -> None:
 
 
 @pytest.mark.req("DEV-2")
+async def test_every_worker_delivers_webhooks_whatever_its_queues(clinic: Clinic) -> None:
+    async with clinic.at_work() as app:
+        await app.webhooks.create("https://example.com/hook")
+        app.job("send")(induced_jobs.noop)
+        await app.open()
+    await clinic.worker(queues=("default",), handlers=("send", "mainspring.webhooks"), declares=("send",))
+    assert "queue_unserved" not in checks_of(await clinic.examine())
+
+
+@pytest.mark.req("DEV-2")
 def test_the_table_has_a_remedy_and_an_induction_for_each_of_its_checks() -> None:
     ids = [check.id for check in CHECKS]
     assert len(ids) == len(set(ids)) >= 30

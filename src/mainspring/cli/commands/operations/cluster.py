@@ -87,7 +87,10 @@ def locks() -> None:
 def list_locks(session: ClientSession, limit: int, cursor: str | None) -> None:
     """Named locks, then the keys that running and waiting executions hold against others."""
     found = session.call(lambda app: app.locks.page(limit, cursor))
-    session.show([lock_json(lock) for lock in found.items], lambda: _print_locks(found))
+    data = {"items": [lock_json(lock) for lock in found.items], "next_cursor": found.next_cursor}
+    session.show(data, lambda: _print_locks(found))
+    if found.next_cursor is not None:
+        hint(f"There are more. Go on with: --cursor '{found.next_cursor}'")
 
 
 @example("locks release import")
@@ -141,5 +144,3 @@ def _print_locks(found: LockPage) -> None:
         Column("EXECUTION", lambda lock: lock.execution_id or "-", "drop"),
     ]
     print_table(columns, found.items)
-    if found.next_cursor is not None:
-        click.echo(f"There are more. Go on with: --cursor '{found.next_cursor}'")
