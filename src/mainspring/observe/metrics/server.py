@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,9 +15,21 @@ _log = logging.getLogger("mainspring.metrics")
 PATIENCE = 10.0
 """Seconds for one request and its answer."""
 MOST_BYTES = 16_384
-AT_ONCE = 20
+AT_ONCE = 64
+"""Connections of allowed addresses, and as many of others. For one more, the one that has waited longest for the head
+of its request is closed."""
+BACKLOG = 50
+"""Connections that are accepted in one turn: fewer than `AT_ONCE`, so that each can send its request before it may have
+to make room."""
 
 _WORDS = {200: "OK", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+
+
+class _Request:
+    """A request in progress: whether its address is allowed, and whether its head has arrived."""
+
+    def __init__(self, allowed: bool) -> None:
+        self.allowed, self.complete = allowed, False
 
 
 class MetricsServer:
@@ -28,8 +39,8 @@ class MetricsServer:
         self._host, self._port, self._page = host, port, page
         self._allowed = [ipaddress.ip_network(network) for network in allow]
         self._server: asyncio.Server | None = None
-        self._answering: dict[asyncio.Task[None], bool] = {}
-        """The requests in progress, and whether their address is allowed."""
+        self._answering: dict[asyncio.Task[None], _Request] = {}
+        """The requests in progress, oldest first."""
 
     @property
     def port(self) -> int:
@@ -39,7 +50,9 @@ class MetricsServer:
 
     async def start(self) -> None:
         try:
-            self._server = await asyncio.start_server(self._accepted, self._host, self._port, limit=MOST_BYTES)
+            self._server = await asyncio.start_server(
+                self._accepted, self._host, self._port, limit=MOST_BYTES, backlog=BACKLOG
+            )
         except OSError as error:
             raise ConfigurationError(
                 f"cannot listen on {self._host}:{self._port}: {error.strerror or error}; choose another metrics_port"
@@ -56,28 +69,40 @@ class MetricsServer:
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None, "it runs as a task"
-        allowed = self._is_allowed(writer.get_extra_info("peername"))
-        # Refused addresses have a limit of their own, so that they keep no others waiting.
-        same_kind = sum(each is allowed for each in self._answering.values())
-        self._answering[task] = allowed
+        request = _Request(self._is_allowed(writer.get_extra_info("peername")))
+        has_room = self._make_room(request.allowed)
+        self._answering[task] = request
         try:
-            if same_kind < AT_ONCE:
-                async with asyncio.timeout(PATIENCE):
-                    await self._serve(reader, writer)
+            async with asyncio.timeout(PATIENCE):
+                if has_room:
+                    await self._serve(request, reader, writer)
+                writer.close()
+                await writer.wait_closed()
         except TimeoutError:
-            writer.transport.abort()  # the client is too slow to read an answer
+            pass  # the client is too slow to send its request, or to read the answer
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the client is gone
         except asyncio.CancelledError:
-            pass  # this server stops
+            pass  # this server stops, or another request takes the place
         finally:
             self._answering.pop(task, None)
-            writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
+            writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _make_room(self, allowed: bool) -> bool:
+        """Whether there is a place for one more. Refused addresses have places of their own, so that they keep no
+        others waiting."""
+        same_kind = [task for task, request in self._answering.items() if request.allowed is allowed]
+        if len(same_kind) < AT_ONCE:
+            return True
+        unsent = next((task for task in same_kind if not self._answering[task].complete), None)
+        if unsent is None:
+            return False
+        del self._answering[unsent]
+        return unsent.cancel()
+
+    async def _serve(self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
+        request.complete = True
         method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
         status, body = await self._answer(writer, method, path)
