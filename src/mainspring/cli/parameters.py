@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import click
 import msgspec
@@ -26,6 +26,25 @@ from .session import ClientSession
 _TEXT_OR_NONE = {str, type(None)}
 FIELDS = sorted({*HTTP_FIELDS, *EDITABLE} - {"trigger"})  # a trigger is an object, which only code can give
 _UNKNOWN: Mapping[str, Any] = MappingProxyType({})
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_params = click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
+_param = click.option(
+    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
+)
+window_option = click.option(
+    "--window",
+    nargs=2,
+    metavar="BEGIN END",
+    help="The data window, such as 2026-03-01 2026-03-02T06:00; without an offset: in the job's zone.",
+)
+
+
+def params_options(command: Command) -> Command:
+    """Adds `--params` and `--param`, which `read_params` reads: the command gets `params` and `pairs`."""
+    return _params(_param(command))
 
 
 def past_time(context: click.Context, option: click.Parameter, value: str | None) -> str | None:

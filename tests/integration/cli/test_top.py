@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -19,7 +20,7 @@ import msgspec
 import pytest
 
 from mainspring import Mainspring, every
-from mainspring.cli.commands.operations.top import read
+from mainspring.cli.commands.operations.top import LiveView, read
 from mainspring.cli.root import run_command
 from mainspring.cli.screens.top import VIEWS, Choices, Reading, frame
 from mainspring.core.monitoring.activity import ActivityTotals
@@ -98,6 +99,22 @@ async def test_frames_fit_the_terminal_and_keys_change_them(tmp_path: Path) -> N
     assert "PAUSED" in shown(reading, choices, 80, 24)[0]
     choices.press("q", reading)
     assert choices.quit
+
+
+@pytest.mark.req("OPS-4")
+async def test_a_view_that_can_no_longer_read_does_not_look_calm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Mainspring(f"sqlite:///{tmp_path / 'top.db'}", roles=()) as app:
+        view = LiveView(app, Choices(), 0.01)
+
+        async def broken() -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(view, "_read", broken)
+        async with asyncio.timeout(DEADLINE):
+            with pytest.raises(ZeroDivisionError):
+                await view.run()
 
 
 @pytest.mark.req("OPS-4")

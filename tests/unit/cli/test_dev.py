@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mainspring.cli import main
+from mainspring.cli.dev import reloader
 from mainspring.cli.dev.child import short_traceback
 from mainspring.cli.dev.watching import counts, folders_of, own_folders
 from mainspring.cli.load import load_app
@@ -93,6 +94,22 @@ def test_without_the_extra_one_line_says_how_to_install_it(
     )
     assert main(["dev", "jobs:app"]) == 2
     assert capsys.readouterr().err == 'error: mainspring dev needs watchfiles; run: pip install "mainspring[server]"\n'
+
+
+@pytest.mark.req("DEV-2")
+async def test_a_watch_that_fails_says_so_and_one_that_lost_a_folder_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failures = [FileNotFoundError("a folder"), OSError("inotify watch limit reached")]
+
+    async def failing(*_: str, **__: Any) -> AsyncIterator[Any]:
+        raise failures.pop(0)
+        yield
+
+    monkeypatch.setattr(reloader, "awatch", failing)
+    await reloader.Reloader([], "jobs:app", [])._watch()
+    assert failures == []
+    assert capsys.readouterr().err.endswith("so a save changes nothing: inotify watch limit reached\n")
 
 
 @pytest.mark.req("DEV-2")

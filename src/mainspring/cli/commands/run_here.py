@@ -24,7 +24,7 @@ from ...model.job import Job
 from ...observe.logs.setup import already_configured, log_at_once
 from ..completion import applications, names_of
 from ..load import load_app
-from ..parameters import as_options, read_params, textual_parameters
+from ..parameters import as_options, params_options, read_params, textual_parameters, window_option
 from ..root import EXIT_CODES, INTERRUPTED, REFUSED, example
 from ..screens.output import note, print_json, progress_text
 from ..session import operator
@@ -37,16 +37,8 @@ BETWEEN_PROGRESS = 1.0
 @example("exec crawl --app shop.jobs:app --param pages=3", "exec report --app shop.jobs:app --tenant acme --pdb")
 @click.command("exec", epilog=EXIT_CODES)
 @click.argument("name", metavar="JOB", shell_complete=names_of("job"))
-@click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
-@click.option(
-    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
-)
-@click.option(
-    "--window",
-    nargs=2,
-    metavar="BEGIN END",
-    help="The data window, such as 2026-03-01 2026-03-02T06:00; without an offset: in the job's zone.",
-)
+@params_options
+@window_option
 @click.option("--tenant", "tenants", multiple=True, help="For this tenant; may be repeated. Without it: for all.")
 @click.option("--pdb", "post_mortem", is_flag=True, help="Open the debugger where the handler failed.")
 @click.option(

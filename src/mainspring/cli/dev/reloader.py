@@ -66,11 +66,15 @@ class Child:
             await asyncio.wait_for(self.process.wait(), KILL_AFTER)
         except TimeoutError:
             await self.kill()
-        self._writer.close()
+        self.close()
 
     async def kill(self) -> None:
         self.signal(signal.SIGKILL)
         await self.process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Once the process has ended."""
         self._writer.close()
 
 
@@ -95,7 +99,7 @@ class Reloader:
         while not self._stopping.is_set():
             await _first(self._saved.wait(), self._stopping.wait(), self._ended())
             if self._current is not None and self._current.process.returncode is not None:
-                self._report_end(self._current.process.returncode)
+                self._report_end(self._current, self._current.process.returncode)
             elif self._saved.is_set() and not self._stopping.is_set():
                 await self._reload()
         if self._current is not None:
@@ -115,7 +119,8 @@ class Reloader:
         else:
             await self._current.process.wait()
 
-    def _report_end(self, code: int) -> None:
+    def _report_end(self, ended: Child, code: int) -> None:
+        ended.close()
         self._current = None
         if not self._stopping.is_set():
             say(f"the process ended with code {code}; the next save starts it again", bad=True)
@@ -178,6 +183,12 @@ class Reloader:
             self._new_folders.set()
 
     async def _watch(self) -> None:
+        try:
+            await self._notice_saves()
+        except Exception as error:  # such as the limit of the machine for watched folders
+            say(f"files can no longer be watched, so a save changes nothing: {error}", bad=True)
+
+    async def _notice_saves(self) -> None:
         while not self._stopping.is_set():
             self._new_folders.clear()
             self._folders = _existing(self._folders)
@@ -188,8 +199,9 @@ class Reloader:
                 recursive=False,
                 stop_event=self._new_folders,
             )
-            async for changes in watched:
-                self._noticed(changes)
+            with contextlib.suppress(FileNotFoundError):  # a folder was removed meanwhile: watch the others
+                async for changes in watched:
+                    self._noticed(changes)
 
     def _noticed(self, changes: set[tuple[Change, str]]) -> None:
         self._what += sorted(os.path.relpath(path) for _, path in changes)

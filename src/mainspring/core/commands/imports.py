@@ -257,7 +257,9 @@ class Imports:
         if not jobs:
             await self._forget(entry, dry_run)
             return UndoneJob(job=name, outcome="gone", reason="the job was removed since")
-        if change.after is None or _fingerprint(jobs[0]) != change.after:
+        if change.after is None:
+            return UndoneJob(job=name, outcome="kept", reason="the import was interrupted at this job; look at it")
+        if _fingerprint(jobs[0]) != change.after:
             return UndoneJob(job=name, outcome="kept", reason="the job was changed since its import")
         try:
             if not dry_run and change.created:

@@ -16,7 +16,7 @@ from ....model.backfill import Only, Order
 from ....model.errors import BackfillNotFound, InvalidValue, JobNotFound
 from ....model.values.reading import duration_text
 from ...completion import names_of
-from ...parameters import SHORTEST, as_options, read_params, short_id, textual_parameters
+from ...parameters import SHORTEST, as_options, params_options, read_params, short_id, textual_parameters
 from ...root import EXIT_CODES, INTERRUPTED, CommandGroup, example
 from ...screens.following import followed
 from ...screens.output import compact, moment, note, print_fields, status, without_distance
@@ -48,10 +48,7 @@ def backfill() -> None:
 @click.option("--pace", metavar="DURATION", help="Time between two starts, such as 10s.")
 @click.option("--only", type=click.Choice(get_args(Only)), default="holes", show_default=True, help="Which windows.")
 @click.option("--force", is_flag=True, help="Windows that are done too.")
-@click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
-@click.option(
-    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
-)
+@params_options
 @click.option("--note", help="Why, for those who look at it later.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if not all of it completed.")
 @client_options

@@ -24,7 +24,7 @@ from ...bulk_actions import bulk_options, run_bulk_action
 from ...completion import names_of
 from ...filters import SYSTEM, filter_options, given
 from ...many import chosen_filter, steer_many
-from ...parameters import as_options, quoting_hint, read_params, textual_parameters
+from ...parameters import as_options, params_options, quoting_hint, read_params, textual_parameters, window_option
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.executions import Shown, show_execution, shown
 from ...screens.jobs import print_job, print_jobs, print_steered
@@ -101,16 +101,8 @@ jobs.add_command(edit_job)
 @example("jobs trigger crawl --param pages=3 --wait", "jobs trigger report --window 2026-03-01 2026-03-02T06:00")
 @jobs.command("trigger")
 @click.argument("name", shell_complete=names_of("job"))
-@click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
-@click.option(
-    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
-)
-@click.option(
-    "--window",
-    nargs=2,
-    metavar="BEGIN END",
-    help="The data window, such as 2026-03-01 2026-03-02T06:00; without an offset: in the job's zone.",
-)
+@params_options
+@window_option
 @click.option(
     "--tenant",
     "tenants",

@@ -104,7 +104,10 @@ class LiveView:
         screen = Console(markup=False, highlight=False, emoji=False)
         with self._signals(), keys(self._press), Live(console=screen, screen=True, auto_refresh=False) as live:
             reader = asyncio.create_task(self._keep_reading())
+            reader.add_done_callback(lambda _: self._changed.set())
             while not self._choices.quit:
+                if reader.done():
+                    reader.result()  # raises what ended it: a view that no longer changes would look calm
                 size = screen.size
                 lines = frame(self._reading, self._choices, size.width, size.height, screen.options.ascii_only)
                 live.update(Group(*lines), refresh=True)
