@@ -12,7 +12,7 @@ from .access import Guard, GuardedRoute
 from .dashboard.routes import dashboard_routes, prepare_dashboard
 from .engine import Application
 from .limits import process_limits
-from .middleware import Frame
+from .middleware import Frame, StrangersBytes
 from .openapi import Described, document
 from .room import Room
 from .routes import (
@@ -65,6 +65,7 @@ def create_api(app: Application) -> FastAPI:
     api.state.guard = Guard(app.settings.security, app)
     limits = process_limits()
     api.state.limits, api.state.streams = limits, Streams(limits.streams, limits.streams_of_one)
+    api.state.strangers_bytes = StrangersBytes(limits.strangers_bytes)
     api.state.waits = Room("waits", limits.waits, limits.waits_of_one)
     if app.settings.dashboard:
         prepare_dashboard(api)

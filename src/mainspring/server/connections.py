@@ -57,7 +57,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.look()
+        self._all.changed(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -93,13 +93,10 @@ class Connection(H11Protocol):
 
     def drop(self) -> None:
         """Close it without waiting for the client."""
-        if self.transport is not None:
-            self.transport.abort()
+        self.transport.abort()
 
     def look(self) -> None:
         """Find out what it waits for now."""
-        if self.transport is None:
-            return  # it is being connected
         phase = self._phase_now()
         if phase is not self.phase:
             self.phase, self.since = phase, time.monotonic()
@@ -154,7 +151,7 @@ class Connections:
     def drop_late(self) -> None:
         """Close the connections whose clients took too long."""
         now = time.monotonic()
-        for connection in list(self._open):
+        for connection in [each for each in self._open if each.transport is not None]:
             connection.look()
             if now - connection.since > self._patience_with(connection):
                 self._drop(connection)
@@ -206,7 +203,6 @@ class Connections:
 
     def _add(self, connection: Connection, client: socket.socket) -> None:
         self._open.add(connection)
-        self._waiting[connection] = None
         connecting = asyncio.create_task(self._connect(connection, client))
         self._connecting.add(connecting)
         connecting.add_done_callback(self._connecting.discard)

@@ -25,6 +25,8 @@ class Limits(msgspec.Struct, frozen=True):
     waits: int
     """Requests that wait for the end of an execution (`?wait=`)."""
     waits_of_one: int
+    strangers_bytes: int = 32 * 1024 * 1024
+    """Of large bodies that arrive without credentials, all together."""
     head: float = 10.0
     """From the first byte of a request, or from the opening of a connection, to the end of the request's head."""
     body: float = 30.0

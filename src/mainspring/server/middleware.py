@@ -17,10 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core.auditing import REQUEST_ID, TRACE_CONTEXT
 from ..model.values.trace_context import joined
+from .access import is_admitted
 from .errors import http_problem, respond, unexpected
 from .limits import Limits
 
 MOST_BYTES = 1024 * 1024
+SMALL_BYTES = 64 * 1024
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 DASHBOARD = "/dashboard/"
 FORM_TYPE = "application/x-www-form-urlencoded"
@@ -42,16 +44,16 @@ class Frame:
         request_id = request_id_of(headers.get("x-request-id"))
         token = REQUEST_ID.set(request_id)
         trace = TRACE_CONTEXT.set(joined(headers.get("traceparent"), headers.get("tracestate")))
-        answer = _Answer(send, request_id)
+        answer, body = _Answer(send, request_id), _Body(scope, receive)
         try:
             _check(scope, headers)
-            limits: Limits = scope["app"].state.limits
-            await self._app(scope, _Limited(receive, limits.body), answer)
+            await self._app(scope, body.receive, answer)
         except HTTPException as error:
             await self._close(answer, scope, receive, respond(http_problem(error).answer))
         except Exception as error:
             await self._close(answer, scope, receive, respond(unexpected(error).answer))
         finally:
+            body.release()
             TRACE_CONTEXT.reset(trace)
             REQUEST_ID.reset(token)
 
@@ -84,20 +86,47 @@ def _readable(scope: Scope, kind: str) -> bool:
     return kind.lower() == FORM_TYPE if path.startswith(DASHBOARD) else _JSON.fullmatch(kind) is not None
 
 
-class _Limited:
+class StrangersBytes:
+    """The memory that large bodies from clients without credentials take up in this process: the signature of a hook
+    can only be verified once its body is there. Bodies of up to `SMALL_BYTES` do not count, so that there is always
+    room for them."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.held = most, 0
+
+    def take(self, size: int) -> None:
+        if self.held + size > self.most:
+            message = "too many large bodies without credentials arrive at once; try again later"
+            raise HTTPException(503, message, {"Retry-After": "5"})
+        self.held += size
+
+
+class _Body:
     """Counts a body of unknown size while it arrives, and the seconds that are spent waiting for it."""
 
-    def __init__(self, receive: Receive, patience: float) -> None:
-        self._receive, self._size = receive, 0
-        self._patience, self._complete = patience, False
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._scope, self._receive = scope, receive
+        limits: Limits = scope["app"].state.limits
+        self._patience, self._complete = limits.body, False
+        self._strangers: StrangersBytes = scope["app"].state.strangers_bytes
+        self._size = self._taken = 0
 
-    async def __call__(self) -> Message:
+    async def receive(self) -> Message:
         message = await (self._receive() if self._complete else self._part())
         if message["type"] == "http.request":
-            self._size += len(message.get("body", b""))
-            if self._size > MOST_BYTES:
-                raise HTTPException(413)
+            self._count(len(message.get("body", b"")))
         return message
+
+    def release(self) -> None:
+        self._strangers.held -= self._taken
+
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > MOST_BYTES:
+            raise HTTPException(413)
+        if self._size > SMALL_BYTES and not is_admitted(self._scope):
+            self._strangers.take(size)
+            self._taken += size
 
     async def _part(self) -> Message:
         """The next part of the body. After the last one, a receiver waits for the end of the connection."""

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from mainspring import Mainspring
 from mainspring.server.access import GuardedRoute, Role, required_role
-from mainspring.server.middleware import WITH_BODY
+from mainspring.server.middleware import SMALL_BYTES, WITH_BODY
 from mainspring.stores.sqlite import statements
 from tests.api.access_support import SECRET, signed
 from tests.api.client import client_of
@@ -118,6 +118,25 @@ async def test_one_client_leaves_room_for_others_to_wait(memory_nodes: Nodes) ->
             await client.get(f"/api/v1/executions/{run.id}")
         waits.open = waits.most
         await client.refused(503, "GET", f"/api/v1/executions/{run.id}?wait=30s")
+    await app.close()
+
+
+@pytest.mark.req("SEC-4")
+async def test_large_bodies_of_strangers_take_little_memory(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    app.job("job")(lambda: None)
+    strangers = app.asgi().state.strangers_bytes
+    large = b"x" * (SMALL_BYTES + 1)
+    async with client_of(app) as client:
+        for kept, path, body, status in (
+            (0, "/hooks/github", large, 404),
+            (strangers.most, "/hooks/github", large, 503),
+            (strangers.most, "/hooks/github", b"{}", 404),
+            (strangers.most, "/api/v1/jobs/job/trigger", large, 400),  # it has a principal
+        ):
+            strangers.held = kept
+            answer = await client.ask("POST", path, content=body, headers={"Content-Type": "application/json"})
+            assert (answer.status_code, strangers.held) == (status, kept), path
     await app.close()
 
 

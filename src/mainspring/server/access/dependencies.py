@@ -15,6 +15,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.requests import HTTPConnection, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
+from starlette.types import Scope
 
 from ...model.errors import MainspringError
 from ...model.values.access import Role
@@ -24,6 +25,7 @@ from .principals import Principal
 Required: TypeAlias = Role | Literal["anyone", "signature"]
 
 _MARK = "mainspring_required_role"
+_JUDGED = "mainspring.judged"
 
 
 @cache
@@ -77,8 +79,13 @@ async def sys_access(connection: HTTPConnection) -> None:
 def _judged(connection: HTTPConnection) -> dict[Any, Any]:
     """What `GuardedRoute` found out about this request, so that credentials are not looked up twice, and wrong ones are
     not counted twice."""
-    judged: dict[Any, Any] = connection.scope.setdefault("mainspring.judged", {})
+    judged: dict[Any, Any] = connection.scope.setdefault(_JUDGED, {})
     return judged
+
+
+def is_admitted(scope: Scope) -> bool:
+    """Whether the request has a principal: so far, none for one that is to be judged by its body."""
+    return any(isinstance(found, Principal) for found in scope.get(_JUDGED, {}).values())
 
 
 class GuardedRoute(APIRoute):
