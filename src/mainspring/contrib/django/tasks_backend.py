@@ -11,6 +11,7 @@ INSTALLED_APPS.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any
@@ -22,7 +23,15 @@ from django.utils import timezone
 from ...core.declaring.context import JobContext
 from ...core.declaring.options import known_options
 from ...core.views.execution import Attempt, Execution, row_of
-from ...model.errors import InvalidValue, MainspringError, NotFound
+from ...model.errors import (
+    ExecutionCancelled,
+    InvalidValue,
+    MainspringError,
+    NonRetryable,
+    NotFound,
+    RetryAfter,
+    Skip,
+)
 from ...model.execution import State
 from ...model.time.instants import maybe_datetime
 from . import app
@@ -50,6 +59,9 @@ STATUSES = {
     State.COMPLETED: TaskResultStatus.SUCCESSFUL,
 }
 """Every other state is FAILED: failed for good, cancelled or skipped."""
+FINAL = (NonRetryable, Skip)
+"""Errors that end a task, whatever attempts are left."""
+ASKS_AGAIN = (RetryAfter, ExecutionCancelled, CancelledError)
 UNCOUNTED = ("handed_back", "snoozed")
 """Endings that use no attempt: a worker that stops gives back what it has not finished."""
 
@@ -155,11 +167,15 @@ class _Running:
         return normal
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if kind is None or error is None:
+        if kind is None or error is None or self._goes_on(error):
             return
         self._ctx.metadata[ERRORS] = {**self._ctx.metadata.get(ERRORS, {}), str(self._ctx.attempt): _path(kind)}
-        if self._ctx.attempt >= self._ctx.execution.max_attempts:
+        if isinstance(error, FINAL) or self._ctx.attempt >= self._ctx.execution.max_attempts:
             self._end(TaskResultStatus.FAILED)
+
+    def _goes_on(self, error: BaseException) -> bool:
+        """It asks for another try, or was told to stop: a worker that stops hands it back, to run again elsewhere."""
+        return self._ctx.cancelled or isinstance(error, ASKS_AGAIN)
 
     def _end(self, status: Any, **fields: Any) -> None:
         for name, value in {"status": status, "finished_at": timezone.now(), **fields}.items():

@@ -26,6 +26,16 @@ def fails_once(context, text):
     return [context.attempt, text]
 
 
+ANSWERS = []
+
+
+@task()
+def raises_answers():
+    """On its last attempt it asks for another try, as a worker that stops does."""
+    if ANSWERS:
+        raise ANSWERS.pop(0)
+
+
 @task()
 def always_fails():
     raise LookupError("never")

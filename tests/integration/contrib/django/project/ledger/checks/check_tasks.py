@@ -8,11 +8,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import TestCase
 from django.utils import timezone
 
+from mainspring import NonRetryable, RetryAfter
 from mainspring.contrib.django import TasksBackend, app
 from mainspring.contrib.django.testing import harness
 
 from ..models import Entry
-from ..tasks import add_up, always_fails, create, fails_once
+from ..tasks import ANSWERS, add_up, always_fails, create, fails_once, raises_answers
 
 if settings.HAS_TASKS:
     from django.tasks import default_task_backend
@@ -79,12 +80,18 @@ class TasksTests(TestCase):
                 kit.run_until_idle()
                 always_fails.enqueue()
                 kit.run_until_idle()
+                for answers in ([LookupError("no"), RetryAfter(1)], [NonRetryable("never")]):
+                    ANSWERS[:] = answers
+                    raises_answers.enqueue()
+                    kit.run_until_idle()
         finally:
             for signal, receiver in receivers.items():
                 signal.disconnect(receiver)
         assert seen == [
             *[("enqueued", "READY"), ("started", "RUNNING"), ("finished", "SUCCESSFUL")],
             *[("enqueued", "READY"), ("started", "RUNNING"), ("started", "RUNNING"), ("finished", "FAILED")],
+            *[("enqueued", "READY"), *[("started", "RUNNING")] * 3, ("finished", "SUCCESSFUL")],
+            *[("enqueued", "READY"), ("started", "RUNNING"), ("finished", "FAILED")],
         ]
 
     async def test_async(self) -> None:
