@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.integration.contrib.django.forked_commands import END
+
 PROJECT = Path(__file__).parent / "project"
+FORKED_COMMANDS = Path(__file__).parent / "forked_commands.py"
 PATIENCE = 120
 
 
@@ -24,10 +27,10 @@ class Project:
         own = {"DJANGO_SETTINGS_MODULE": settings, "PYTHONWARNINGS": "default"}
         self._environment = {**os.environ, **own, **environment}
 
-    def run(self, script: str, *arguments: str) -> str:
-        """What it prints on both streams. It must succeed."""
+    def run(self, *commands: str) -> list[str]:
+        """What each command prints on both streams, one after the other, in a process of its own. All must succeed."""
         ended = subprocess.run(
-            self._command(script, arguments),
+            [sys.executable, FORKED_COMMANDS, self._folder, *commands],
             env=self._environment,
             cwd=self.cwd,
             stdout=subprocess.PIPE,
@@ -36,14 +39,14 @@ class Project:
             timeout=PATIENCE,
         )
         assert ended.returncode == 0, ended.stdout
-        return ended.stdout
+        return ended.stdout.split(END)[:-1]
 
     @contextmanager
     def running(self, *arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         """A command of manage.py that runs until it is told to stop, which it must do in good order."""
         with log.open("wb") as output:
             process = subprocess.Popen(
-                self._command("manage.py", arguments),
+                [sys.executable, str(self._folder / "manage.py"), *arguments],
                 env=self._environment,
                 cwd=self.cwd,
                 stdout=output,
@@ -55,6 +58,3 @@ class Project:
             process.send_signal(signal.SIGTERM)
             code = process.wait(PATIENCE)
         assert code in (0, -signal.SIGTERM), log.read_text()
-
-    def _command(self, script: str, arguments: tuple[str, ...]) -> list[str]:
-        return [sys.executable, str(self._folder / script), *arguments]

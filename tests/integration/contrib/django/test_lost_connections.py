@@ -23,7 +23,7 @@ async def test_terminated_connections_cost_at_most_one_attempt(tmp_path: Path) -
     url = server.new_database()
     database = url.rpartition("/")[2]
     project = Project(PROJECT_POSTGRES=url, PROJECT_MAX_AGE="2")
-    project.run("manage.py", "migrate", "--run-syncdb", "-v0")
+    project.run("manage.py migrate --run-syncdb -v0")
     server.execute("INSERT INTO ledger_entry (name, count) VALUES ('tea', 0)", database)
     with project.running("mainspring", "worker", "--concurrency", "6", log=tmp_path / "worker.log"):
         async with Mainspring(url, roles=[]) as client:
