@@ -193,11 +193,16 @@ class Connections:
 
     async def _next_client(self, listener: socket.socket) -> socket.socket:
         """When the operating system refuses a connection, one that waits is closed, and soon after comes a new try."""
+        told = False
         while True:
             try:
                 return (await asyncio.get_running_loop().sock_accept(listener))[0]
+            except ConnectionAbortedError:
+                continue  # the client has left already
             except OSError as error:
-                logger.warning("cannot accept a connection: %s", error.strerror or error)
+                if not told:
+                    logger.warning("cannot accept connections for now: %s", error.strerror or error)
+                told = True
                 self._drop_longest()
                 await asyncio.sleep(RETRY_AFTER)
 

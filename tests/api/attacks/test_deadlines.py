@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
@@ -130,6 +131,31 @@ async def test_room_is_made_by_closing_the_connection_that_has_waited_longest(ap
         assert await first.status() == 200
         await third.ask("/healthz")
         assert await third.status() == 200
+    await app.close()
+
+
+@pytest.mark.req("SEC-4")
+async def test_a_process_without_files_closes_waiting_connections_and_goes_on(
+    app: Mainspring, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.get_running_loop()
+    accept, refusals = loop.sock_accept, iter([OSError(errno.EMFILE, "Too many open files")] * 2)
+
+    async def refused(listener: Any) -> Any:
+        for refusal in refusals:
+            raise refusal
+        return await accept(listener)
+
+    async with serving(app) as server:
+        waiting = await server.call()
+        await until(lambda: server.server.connections == 1)
+        monkeypatch.setattr(loop, "sock_accept", refused)
+        await (await server.call()).ask("/healthz")  # accepted by the call that was under way
+        last = await server.call()
+        await last.ask("/healthz")
+        assert await waiting.closed() == b""
+        assert await last.status() == 200
+    assert len([each for each in caplog.messages if "Too many open files" in each]) == 1
     await app.close()
 
 
