@@ -12,12 +12,12 @@ import click
 import msgspec
 
 from ..app.mainspring import Mainspring
-from ..core.declaring.job_specs import name_in_requests, options_of, taken_away
+from ..core.declaring.job_specs import field_meant, name_in_requests, options_of, taken_away
 from ..core.declaring.options import EDITABLE, HTTP_FIELDS
 from ..core.queries.part_of_id import SHORTEST as SHORTEST
 from ..core.queries.part_of_id import is_part, with_part
 from ..core.views.execution import Execution
-from ..model.errors import ExecutionNotFound, InvalidValue, nearest, shown
+from ..model.errors import ExecutionNotFound, InvalidValue, shown
 from ..model.execution import ExecutionRow
 from ..model.values.ids import short_id as short_id
 from ..model.values.reading import duration, instant_or_local
@@ -176,7 +176,7 @@ def taken_out(names: Sequence[str]) -> dict[str, None]:
 
 def check_field(name: str, option: str) -> None:
     if name not in FIELDS:
-        near = nearest(name, FIELDS)
+        near = field_meant(name, FIELDS)
         hint = f"Did you mean {near!r}?" if near else f"Known are {', '.join(FIELDS)}"
         raise click.BadParameter(f"a job has no field {name!r}. {hint}", param_hint=option)
 

@@ -21,6 +21,7 @@ from ..core.auditing import REQUEST_ID
 from ..core.commands.bulk import BulkInterrupted
 from ..core.commands.idempotency import Answer, KeyReused, StillAtWork
 from ..core.commands.steering import JobChanged
+from ..core.declaring.job_specs import field_meant
 from ..core.locks import LockTaken
 from ..core.render.masking import FIELD
 from ..core.webhooks.commands import WebhookChanged
@@ -32,7 +33,6 @@ from ..model.errors import (
     MainspringError,
     NotFound,
     StoreError,
-    nearest,
     shown,
 )
 from ..model.values.web_address import NOT_SHOWN
@@ -147,7 +147,7 @@ def validation_problem(errors: Sequence[Any], route: object = None) -> Problem:
 def _unfit(error: Mapping[str, Any], route: object) -> dict[str, Any]:
     place, value = _place(without_tag(route, error["loc"])), _given(error, route)
     if error["type"] == "extra_forbidden" and (known := known_fields(route, error["loc"])):
-        guess = nearest(str(error["loc"][-1]), known)
+        guess = field_meant(str(error["loc"][-1]), known)
         remedy = f"Did you mean {guess!r}?" if guess else ""
         return _detail(place, f"there is no such field; allowed: {', '.join(known)}", value, remedy)
     return _detail(place, error["msg"].removeprefix("Value error, "), value)

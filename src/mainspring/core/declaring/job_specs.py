@@ -26,6 +26,7 @@ from ..rules.secret_params import ANY, has_secrets, hide, is_secret, keep, refus
 from .option_values import NO_WINDOW, check_description, check_mapping
 from .options import EDITABLE, HTTP_FIELDS, OPTIONS, PROCESS_LIMITS, refuse_unknown
 from .signature import Signature
+from .synonyms import SYNONYMS
 
 _CHECKS = {name: option.check for name, option in OPTIONS.items() if option.check is not None}
 _UNATTENDED = {name: option.unattended for name, option in OPTIONS.items() if option.unattended is not UNSET}
@@ -300,9 +301,9 @@ def with_whole_interval(spec: JobSpec, changes: Mapping[str, Any]) -> Mapping[st
     return {**changes, "interval_minutes": known[0]}
 
 
-def check_editable(names: Iterable[str]) -> None:
+def check_editable(changes: Mapping[str, Any]) -> None:
     """Refuse names that are no options an operator can set."""
-    refuse_unknown(names, EDITABLE, "field")
+    refuse_unknown(changes, EDITABLE, "field")
 
 
 def _present_options(spec: JobSpec, edited: set[str], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,6 +369,13 @@ def name_in_requests(option: str) -> str:
         return option
     fields = OPTIONS[OPTIONS[option].field or option].http_fields
     return fields[0].name if fields and fields[0].same_value else option
+
+
+def field_meant(name: str, known: Iterable[str]) -> str | None:
+    """The field of requests that was most likely meant by an unknown name."""
+    fields = tuple(known)
+    meant = name_in_requests(SYNONYMS.get(name, name))
+    return meant if meant in fields else nearest(name, fields)
 
 
 def _stored_option(name: str) -> str:

@@ -21,7 +21,7 @@ from msgspec import UNSET, Meta
 
 from ...model.calendars.hours import Hours, Outside
 from ...model.defaults import API_RETRIES, SCHEDULED_ATTEMPTS
-from ...model.errors import InvalidValue, nearest
+from ...model.errors import InvalidValue
 from ...model.job import JobSpec
 from ...model.labels import LONGEST_TAG, LONGEST_VALUE, MOST_KEYS, MOST_TAGS
 from ...model.limits import MAX_CONCURRENCY, MAX_LIMITS, Limit
@@ -76,6 +76,7 @@ from .option_values import (
     check_window,
     trigger_of_text,
 )
+from .synonyms import suggestion
 from .tenant_options import check_tenant_context, check_tenants
 
 MOST_LISTED = 12
@@ -747,14 +748,14 @@ def policy_fields(*, tenants: bool) -> tuple[str, ...]:
     return tuple(each.field for each in _ENTRIES if each.policy and (tenants or each.needs != "tenants"))
 
 
-def refuse_unknown(names: Iterable[Any], known: Iterable[str], field: str) -> None:
+def refuse_unknown(given: Mapping[Any, Any], known: Iterable[str], field: str) -> None:
     """Raise `InvalidValue` for the first name that is not known, with a suggestion."""
     allowed = tuple(known)
-    for name in names:
+    for name, value in given.items():
         if name not in allowed:
-            guess = nearest(name, allowed) if isinstance(name, str) else None
-            listed = ", ".join(allowed) if not guess or len(allowed) <= MOST_LISTED else f"a known {field}"
-            raise InvalidValue(field, name, listed, f"Did you mean {guess!r}?" if guess else "")
+            remedy = suggestion(name, value, allowed)
+            listed = f"a known {field}" if remedy and len(allowed) > MOST_LISTED else ", ".join(allowed)
+            raise InvalidValue(field, name, listed, remedy)
 
 
 def known_options(options: Mapping[str, Any]) -> dict[str, Any]:

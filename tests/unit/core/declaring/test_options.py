@@ -13,6 +13,7 @@ from mainspring.core.declaring.context import JobContext
 from mainspring.core.declaring.job_specs import JobDefaults
 from mainspring.core.declaring.options import HTTP_FIELDS, OPTIONS, JobOptions
 from mainspring.core.declaring.registry import Registry
+from mainspring.core.declaring.synonyms import SYNONYMS
 from mainspring.core.rules.new_execution import tenant_policy
 from mainspring.model.calendars.hours import Hours
 from mainspring.model.errors import ConfigurationError, InvalidDeclaration, InvalidValue, nearby
@@ -64,6 +65,11 @@ def test_each_field_of_a_request_sets_one_option() -> None:
         "max_retries",
         "retry_backoff_seconds",
     ]
+
+
+def test_synonyms_are_no_options_and_mean_options() -> None:
+    assert OPTIONS.keys().isdisjoint(SYNONYMS)
+    assert set(SYNONYMS.values()) <= set(OPTIONS)
 
 
 @pytest.mark.req("EXE-4", "WIN-1")
