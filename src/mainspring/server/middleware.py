@@ -69,7 +69,10 @@ def request_id_of(given: str | None) -> str:
 
 
 def _check(scope: Scope, headers: Headers) -> None:
-    """Check the headers of a body without reading it."""
+    """Check the headers of a body without reading it. Of two lengths a proxy may believe the other one, and what is a
+    body for it would be the next request here: so nothing more is read from that connection."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise HTTPException(400, "give either Content-Length or Transfer-Encoding, not both", {"Connection": "close"})
     length = headers.get("content-length", "0")
     size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else MOST_BYTES + 1
     if size > MOST_BYTES:

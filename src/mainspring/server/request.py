@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -124,6 +124,11 @@ class Call:
         view = await self.engine.queries.job(name)
         self.may_steer(job_of(view), view.required_role)
         return view
+
+    async def may_steer_handler(self, name: str) -> None:
+        """Refuse a handler whose own job demands a higher role: to pause it is to keep that job from running."""
+        with suppress(JobNotFound):
+            await self.steerable(name)
 
     def rendered(self, view: JobView) -> dict[str, Any]:
         """The job as the principal may see it. Where requests give parameters as fields of their own, answers show them

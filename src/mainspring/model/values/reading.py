@@ -269,7 +269,10 @@ def words(field: str, value: Any, most: int = 200) -> str:
 
 
 def identifier(field: str, value: Any) -> str:
-    """The id of a job, handler, queue or lock: case-sensitive, 1 to 100 of letters, digits, `_`, `.` and `-`."""
+    """The id of a job, handler, queue or lock: case-sensitive, 1 to 100 of letters, digits, `_`, `.` and `-`. Clients
+    take `.` and `..` out of a path before they ask, so nobody could reach a thing that is called so."""
+    if value in (".", ".."):
+        raise InvalidValue(field, value, "a name other than . and .., which paths cannot contain")
     if is_identifier(value):
         return str(value)
     raise InvalidValue(field, value, "1 to 100 characters from A-Z a-z 0-9 _ . -", _identifier_remedy(value))

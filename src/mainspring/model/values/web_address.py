@@ -3,12 +3,16 @@ secrets, so errors never repeat an address, and screens and logs show its host o
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 from ..errors import InvalidValue
 
 LONGEST = 1_000
 NOT_SHOWN = "(not shown)"
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:%\\]+)(:[0-9]*)?")
+"""A name or an address, and a port. Python reads `[::1]elsewhere` as the host `::1`, others as another one."""
 
 
 def web_address(field: str, value: object) -> str:
@@ -22,7 +26,7 @@ def web_address(field: str, value: object) -> str:
         parts = urlsplit(text)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and len(text) <= LONGEST
         fits = fits and parts.username is None and (parts.port is None or parts.port > 0)
-        fits = fits and not set(parts.netloc) & set("%\\")
+        fits = fits and _HOST.fullmatch(parts.netloc) is not None
     except ValueError:
         fits = False
     if not fits:

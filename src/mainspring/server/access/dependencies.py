@@ -19,6 +19,7 @@ from starlette.types import Scope
 
 from ...model.errors import MainspringError
 from ...model.values.access import Role
+from ..json_body import JsonRequest
 from .guard import Guard
 from .principals import Principal
 
@@ -99,7 +100,7 @@ class GuardedRoute(APIRoute):
         async def handler(request: Request) -> Response:
             for check in checks:
                 await check(request)
-            return await route(request)
+            return await route(request if self.body_field is None else JsonRequest(request.scope, request.receive))
 
         return handler
 

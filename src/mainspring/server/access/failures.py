@@ -1,4 +1,5 @@
-"""Failed logins are counted by address; after too many, logins from that address are refused for a while.
+"""Failed logins are counted by address; after too many, logins from that address are refused for a while. Credentials
+that were proven from there before stay accepted: a stranger behind the same proxy must not shut out its other users.
 
 Only wrong credentials count, not missing ones. Memory is bounded: past `MOST_ADDRESSES`, the addresses that failed
 longest ago are forgotten. A successful login does not reset the count, so one valid token does not buy more guesses.
@@ -11,6 +12,7 @@ time, the count of this process alone decides.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
 from collections import OrderedDict, deque
@@ -25,6 +27,9 @@ WINDOW = 60.0
 MOST_ADDRESSES = 10_000
 PATIENCE = 1.0
 """Seconds to wait for the answer of the store."""
+KNOWN_FOR = 3600.0
+"""Seconds for which a credential that was proven counts as known."""
+MOST_KNOWN = 10_000
 MOST_AT_ONCE = 20
 """Failures that are written to the store at the same time; more are counted in this process only."""
 
@@ -77,3 +82,31 @@ class FailedLogins:
         self._times.move_to_end(key)
         while len(self._times) > MOST_ADDRESSES:
             self._times.popitem(last=False)
+
+
+class KnownCredentials:
+    """Credentials that were proven, each for the address that it came from. Only their digests are kept. They are still
+    verified each time; what they are spared is the wait for the failures of others."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._proven: OrderedDict[bytes, float] = OrderedDict()
+
+    def __contains__(self, item: tuple[str, str]) -> bool:
+        proven = self._proven.get(_digest(*item))
+        return proven is not None and self._monotonic() - proven < KNOWN_FOR
+
+    def discard(self, key: str, credential: str) -> None:
+        """Forget one that was revoked or has expired."""
+        self._proven.pop(_digest(key, credential), None)
+
+    def add(self, key: str, credential: str) -> None:
+        digest = _digest(key, credential)
+        self._proven[digest] = self._monotonic()
+        self._proven.move_to_end(digest)
+        while len(self._proven) > MOST_KNOWN:
+            self._proven.popitem(last=False)
+
+
+def _digest(key: str, credential: str) -> bytes:
+    return hashlib.sha256(f"{key}\n{credential}".encode()).digest()

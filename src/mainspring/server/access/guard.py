@@ -19,7 +19,7 @@ from ...model.time.instants import Micros
 from ...model.values.access import Role
 from .addresses import Client, Networks, client_of, parse_address
 from .browsers import session_of
-from .failures import FailedLogins, FailureSource
+from .failures import FailedLogins, FailureSource, KnownCredentials
 from .jwt_verifier import JwtVerifier
 from .loopback import check_browser
 from .principals import (
@@ -60,6 +60,7 @@ class Guard:
         shared = tokens if isinstance(tokens, FailureSource) else None
         self._hooks = Networks(settings.hooks_allow or settings.api_allow)
         self._failures = FailedLogins(settings.failed_logins_per_minute, monotonic, shared)
+        self._known = KnownCredentials(monotonic)
         self._jwt = JwtVerifier(settings, monotonic) if settings.takes_jwt else None
         if settings.api_tokens and tokens is None:
             raise ConfigurationError(
@@ -164,16 +165,21 @@ class Guard:
     async def _principal(self, connection: HTTPConnection, client: Client, given: list[str]) -> Principal:
         if not given:
             return self._without_credentials(connection, client)
-        self._failures.check(client.key)
+        known = (client.key, given[0]) in self._known
+        if not known:
+            self._failures.check(client.key)
         try:
             principal = await self._proven(given)
         except Unproven as error:
+            self._known.discard(client.key, given[0])
             self._failures.add(client.key)
             LOG.warning("failed login from %s: %s", client.key, error)
             await self._failures.share(client.key)
             raise unauthenticated("invalid_credentials", str(error)) from None
         # Of guesses made at the same time all have passed the first check, so check again before admitting one.
-        self._failures.check(client.key)
+        if not known:
+            self._failures.check(client.key)
+        self._known.add(client.key, given[0])
         return principal
 
     async def _proven(self, given: list[str]) -> Principal:

@@ -107,6 +107,7 @@ async def get_scale(call: Viewing, wanted: Annotated[ScaleRequest, Query()]) -> 
 )
 async def pause_handler(call: Posting, name: HandlerName, body: ControlPause | None = None) -> Response:
     """Pause a handler: no process begins an execution of it until it is resumed, whatever its job or queue."""
+    await call.may_steer_handler(name)
     return await _change(call, lambda: _pause(call, "handler", name, body), lambda: _handler(call, name))
 
 
@@ -118,6 +119,7 @@ async def pause_handler(call: Posting, name: HandlerName, body: ControlPause | N
 )
 async def resume_handler(call: Posting, name: HandlerName, body: Empty | None = None) -> Response:
     """End the pause of a handler."""
+    await call.may_steer_handler(name)
     resume = call.engine.controls.resume
     return await _change(call, lambda: resume("handler", name, by=call.by), lambda: _handler(call, name))
 

@@ -103,11 +103,13 @@ async def limit_queue(sent: Operating, name: str) -> Response:
 
 @router.post("/handlers/{name}/pause")
 async def pause_handler(sent: Operating, name: str) -> Response:
+    await sent.visit.may_steer_handler(name)
     return await _pause(sent, "handler", name)
 
 
 @router.post("/handlers/{name}/resume")
 async def resume_handler(sent: Operating, name: str) -> Response:
+    await sent.visit.may_steer_handler(name)
     return await _resume(sent, "handler", name, (await sent.visit.engine.queues.handler(name)).pause)
 
 
