@@ -9,7 +9,7 @@ from mainspring import Mainspring
 from mainspring.server.access import Guard
 from tests.api.access_support import SECRET, Answer, ask, settings, signed, tiny_api
 from tests.api.attacks.attack import Attack, attack, with_form
-from tests.api.attacks.browsers import COOKIE, LEAVING, TOKEN
+from tests.api.attacks.tables.browsers import COOKIE, LEAVING, TOKEN
 from tests.api.attacks.world import World, world
 
 pytestmark = pytest.mark.req("SEC-2")

@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.observe.outgoing.addresses import IPAddress
 from mainspring.observe.outgoing.http import NotAllowed, OutgoingHttp
-from tests.api.attacks.outgoing import ADDRESSES
+from tests.api.attacks.tables.outgoing import ADDRESSES
 from tests.support import DEADLINE
 
 pytestmark = pytest.mark.req("SEC-4")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from mainspring import Mainspring
-from tests.api.attacks.wire import WireAttack, attacks
+from tests.api.attacks.tables.wire import WireAttack, attacks
 from tests.support import DEADLINE
 
 pytestmark = pytest.mark.req("SEC-1")

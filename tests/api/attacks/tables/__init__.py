@@ -1,0 +1,1 @@
+"""The attacks, one table for each area."""
