@@ -176,7 +176,7 @@ async def test_wrong_parameters_are_refused() -> None:
             await add.enqueue(1, second="two")  # type: ignore[arg-type]
         with pytest.raises(InvalidValue, match=r"connection.*Write app.enqueue_many"):
             add.options(connection=object()).bind(1)
-        with pytest.raises(InvalidValue, match="option: .prio. is not valid.*Did you mean .priority.?"):
+        with pytest.raises(InvalidValue, match=r"option: .prio. is not valid.*Did you mean .priority.?"):
             await add.options(prio=5).enqueue(1)  # type: ignore[call-overload]
         assert kit.executions() == []
 
