@@ -103,7 +103,7 @@ class Api:
                 places[listed[name].place][listed[name].key] = value
             elif name != KEY:
                 places["body"][name] = value
-        path = operation.path.format_map({key: quote(str(value), safe="") for key, value in places["path"].items()})
+        path = operation.path.format_map({key: _segment(value) for key, value in places["path"].items()})
         query = {key: value for key, value in places["query"].items() if value is not None}
         body = places["body"] if places["body"] or operation.has_body else None
         headers = {"X-Request-Id": f"{ORIGIN}{uuid.uuid4().hex}"}
@@ -139,3 +139,13 @@ def _data(answer: Response) -> Any:
 
 def _reason(error: TransportError) -> str:
     return str(error) or type(error).__name__
+
+
+def _segment(value: Any) -> str:
+    """One part of a path. Clients take `.` and `..` out of paths, and would call another operation.
+
+    >>> _segment("a/b"), _segment("..")
+    ('a%2Fb', '%2E%2E')
+    """
+    text = str(value)
+    return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
