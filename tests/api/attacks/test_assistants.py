@@ -16,7 +16,16 @@ pytestmark = pytest.mark.req("DEV-5", "SEC-2")
 
 VALUES = (
     *("..", ".", "../tokens", "../../tokens", "..%2ftokens", "%2e%2e", "a/b", "a/../b", "//evil.example/x"),
-    *("a?force=true", "a#b", "a;b", "\\..\\tokens", "a b", "a\r\nX-Role-Limit: admin", "\u202e", "http://evil.example/"),
+    *(
+        "a?force=true",
+        "a#b",
+        "a;b",
+        "\\..\\tokens",
+        "a b",
+        "a\r\nX-Role-Limit: admin",
+        "\u202e",
+        "http://evil.example/",
+    ),
 )
 
 
@@ -30,7 +39,9 @@ async def test_no_argument_changes_which_operation_is_called() -> None:
         return httpx2.Response(200, json={})
 
     transport = httpx2.MockTransport(note)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://jobs.example", headers=headers_of(None)) as http:
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://jobs.example", headers=headers_of(None)
+    ) as http:
         for operation in read_operations(document):
             for argument in [each for each in operation.arguments if each.place == "path"]:
                 for value in VALUES:
