@@ -215,6 +215,8 @@ DECLARATIONS = [
     ("@app.job('x', secret='nme')", "secret: 'nme'", "Did you mean 'name'?"),
     ("@app.job('x', after='x')", "after: 'x'", "It goes round"),
     ("@app.job('x', cron='${reports.cron}')", "${reports.cron} has no value", "REPORTS_CRON"),
+    ("@app.job('x')\ndef handler(self, name): ...", "a method is not valid", "Declare a plain function"),
+    ("@app.job('x', cron='@daily')\ndef handler(url): ...", "params.url is missing", "params={'url': ...}"),
     ("app.schedule('x', 'nope', every(minutes=5))", "no handler named 'nope'", "declare it first"),
     ("app.registrar.daily_at('x', work, '25:00')", "time: '25:00'", '"HH:MM"'),
     ("app.registrar.weekly_at('x', work, 'Mo', '03:00')", "weekday: 'Mo'", "mon or monday"),
@@ -225,6 +227,9 @@ LINES = [
     ("app.job('bad name')", "name: 'bad name'", "Try 'bad-name'"),
     ("app.register('greet')", "handler: 'greet'", "@app.job"),
     ("Retry(intial='5s')", "'intial'", "Did you mean 'initial'?"),
+    ("@app.job", "name: handler is not valid", "Write @app.job('handler') above def handler"),
+    ("every(5)", "every: 5", "Write every(seconds=5)"),
+    ("every('2h')", "every: '2h'", "Write every(hours=2)"),
     ("every(minutes='5')", "minutes: '5'", "every(minutes=30)"),
     ("app.calendars.declare('holidays', ['2026-13-01'])", "'2026-13-01'", '"2026-12-25"'),
     ("Mainspring('sqlite:///shop.db', concurency=4)", "'concurency'", "did you mean 'concurrency'?"),
@@ -340,7 +345,7 @@ def test_a_wrong_settings_file(fails: Fails, folder: Path, text: str, wrong: str
 
 @pytest.mark.parametrize(("text", "wrong", "fix"), [*DECLARATIONS, *LINES], ids=_ids([*DECLARATIONS, *LINES]))
 def test_a_wrong_line_of_an_application(fails: Fails, folder: Path, text: str, wrong: str, fix: str) -> None:
-    function = "\nasync def handler(ctx, name: str = 'x'): ..." if text.startswith("@") else ""
+    function = "\nasync def handler(ctx, name: str = 'x'): ..." if text.startswith("@") and "def" not in text else ""
     (folder / "wrong.py").write_text(f"{HEAD}{text}{function}\n")
     command = "jobs list --app wrong:app" if "${" in text else "run wrong:app"
     said = fails(command)

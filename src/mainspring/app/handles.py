@@ -27,6 +27,7 @@ from ..core.views.execution import Execution
 from ..model.errors import InvalidValue
 from ..model.policies import Unique
 from ..model.values.given import When
+from ..model.values.payload import Verbatim
 
 if TYPE_CHECKING:
     from .mainspring import Mainspring
@@ -222,3 +223,11 @@ class JobDecorator:
         handle: JobHandle[..., Any, ..., Any] = JobHandle(self._app, self._name, parameters, given)
         self._registry.add_reference(handle, handler)
         return handle
+
+
+def refuse_bare(name: Any) -> None:
+    """Refuse `@app.job` without parentheses, which gives the function in place of the name."""
+    if callable(name):
+        label = getattr(name, "__name__", type(name).__name__)
+        remedy = f"Write @app.job({label!r}) above {'class' if isinstance(name, type) else 'def'} {label}"
+        raise InvalidValue("name", Verbatim(label), "the name of the job as text", remedy)

@@ -45,7 +45,7 @@ from ..model.values.given import AnyCaseLogLevel, Duration, Instant, Several, Wh
 from ..model.values.reading import identifier
 from .bulk import AppBulk
 from .errors import AppErrors
-from .handles import BoundCall, EnqueueItem, EnqueueOptions, JobDecorator
+from .handles import BoundCall, EnqueueItem, EnqueueOptions, JobDecorator, refuse_bare
 from .import_path import Origin
 from .monitoring import AppMonitoring
 from .namespaces import (
@@ -162,7 +162,8 @@ class Mainspring:
 
         The function can still be called; it can also be enqueued and triggered: see `JobHandle`.
         """
-        with declaring(f"job {name!r}"):
+        with declaring(f"job {name!r}" if isinstance(name, str) else ""):
+            refuse_bare(name)
             return JobDecorator(self, self._runtime.registry, identifier("name", name), options)
 
     def register(self, handler: NamedHandler, **options: Unpack[JobOptions]) -> None:

@@ -17,7 +17,7 @@ from ...model.errors import InvalidValue, nearest
 from ...model.job import JobSpec
 from ...model.policies import Isolation
 from ...model.triggers import AnyTrigger, Trigger, cron, decode_trigger, encode_trigger, interval
-from ...model.triggers.interval import interval_pair
+from ...model.triggers.interval import interval_pair, period_as_call
 from ...model.values.payload import presentable
 from ...model.values.reading import duration, zone, zone_name
 from ...model.windows import Limited, window_spec
@@ -25,7 +25,7 @@ from ..rules.limits import check_limits, parameters_in_keys
 from ..rules.secret_params import ANY, has_secrets, hide, is_secret, keep, refuse_mask, union
 from .option_values import NO_WINDOW, check_description, check_mapping
 from .options import EDITABLE, HTTP_FIELDS, OPTIONS, PROCESS_LIMITS, refuse_unknown
-from .signature import Signature
+from .signature import PayloadMismatch, Signature
 from .synonyms import SYNONYMS
 
 _CHECKS = {name: option.check for name, option in OPTIONS.items() if option.check is not None}
@@ -173,9 +173,10 @@ def _trigger_remedy(trigger: Any) -> str:
     if not isinstance(trigger, str):
         return ""
     try:
-        return f"Use every(seconds={duration('trigger', trigger):g})"
+        duration("trigger", trigger)
     except InvalidValue:
         return f"Pass a cron expression as cron={trigger!r}"
+    return f"Use {period_as_call(trigger)}"
 
 
 def _cron(expression: Any) -> AnyTrigger:
@@ -212,7 +213,16 @@ def _params(signature: Signature | None, params: Any, unattended: bool, secret: 
             return signature.validate(params, partial=not unattended)
         return check_mapping("params", params, "an object (dict) of parameters")
     except InvalidValue as error:
-        raise hide(error, secret) from None
+        raise hide(_with_its_source(error, signature, params) if unattended else error, secret) from None
+
+
+def _with_its_source(error: InvalidValue, signature: Signature | None, params: Any) -> InvalidValue:
+    """The same error; that a parameter of an unattended job is missing also says where its value can come from."""
+    name = error.field.removeprefix("params.")
+    if signature is None or name not in signature.required or name in params:
+        return error
+    remedy = f"{error.remedy}. A job that starts by itself needs a default for {name!r}, or params={{{name!r}: ...}}"
+    return PayloadMismatch(error.field, error.value, error.allowed, remedy, f"{error.field} is missing")
 
 
 # --- defaults from the settings -------------------------------------------------------------------------------

@@ -221,6 +221,9 @@ def _named_parameters(handler: str, call: Callable[..., Any]) -> list[inspect.Pa
         raise InvalidValue(
             f"handler {handler!r}", presentable(call), f"a callable with a signature ({error})"
         ) from None
+    if found and found[0].name == "self":
+        remedy = "Declare a plain function, or register an object: app.register(...) takes one with a method perform"
+        raise _refused(handler, "self", Verbatim("a method"), "a function that needs no object", remedy)
     for item in found:
         if item.kind is item.VAR_POSITIONAL:
             remedy = "Name the parameters; a decorator around the handler should use functools.wraps"

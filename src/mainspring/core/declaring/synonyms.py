@@ -11,11 +11,11 @@ from typing import Any
 
 from ...model.errors import InvalidValue, nearest
 from ...model.triggers import Trigger, cron
-from ...model.values.reading import duration
+from ...model.triggers.interval import period_as_call
 
-_UNITS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+_UNITS = ("weeks", "days", "minutes", "seconds")
 SYNONYMS = {
-    **dict.fromkeys(("every", "interval", "period", "weeks", "days", "minutes", "seconds"), "trigger"),
+    **dict.fromkeys(("every", "interval", "period", *_UNITS), "trigger"),
     **dict.fromkeys(("schedule", "crontab", "expression"), "cron"),
     **dict.fromkeys(("retries", "max_retries", "attempts", "tries"), "max_attempts"),
     **dict.fromkeys(("retry_delay", "default_retry_delay", "retry_backoff", "backoff"), "retry"),
@@ -48,7 +48,7 @@ def _argument(option: str, name: str, value: Any) -> str:
     """The option as one writes it, with the given value where that has an equivalent."""
     match option:
         case "trigger":
-            return f"trigger={_period(name, value)}"
+            return f"trigger={period_as_call(value, name if name in _UNITS else 'seconds')}"
         case "cron":
             return _schedule(value)
         case "max_attempts" if "retries" in name and type(value) is int:
@@ -59,16 +59,6 @@ def _argument(option: str, name: str, value: Any) -> str:
             return "overlap_limit= together with overlap='allow'"
         case _:
             return f"{option}="
-
-
-def _period(name: str, value: Any) -> str:
-    """A period as a trigger, in the largest unit that makes it a whole number."""
-    try:
-        seconds = duration(name, value) * _UNITS.get(name, 1)
-    except InvalidValue:
-        return "every(minutes=5)"
-    unit = next((unit for unit, size in _UNITS.items() if seconds % size == 0), "seconds")
-    return f"every({unit}={seconds / _UNITS[unit]:g})"
 
 
 def _schedule(value: Any) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Never, TypeAlias, get_args
 
 import msgspec
 
 from ..errors import InvalidValue
 from ..time.instants import PLAUSIBLE, Micros, is_plausible, to_micros
-from ..values.reading import LONGEST_DURATION, choice, duration_text, instant, instant_or_local, whole
+from ..values.reading import LONGEST_DURATION, choice, duration, duration_text, instant, instant_or_local, whole
 from .base import REFERENCE, Trigger, instant_text, utc
 
 IntervalType: TypeAlias = Literal["minutes", "hours", "days"]
@@ -122,7 +122,7 @@ class Once(Trigger, frozen=True, tag="once"):
 
 
 def every(
-    *,
+    *number: Never,
     seconds: float = 0,
     minutes: float = 0,
     hours: float = 0,
@@ -139,10 +139,26 @@ def every(
     >>> every(minutes=30).describe()
     'every 30 minutes'
     """
+    if number:
+        raise InvalidValue("every", number[0], "a number with its unit", f"Write {period_as_call(number[0])}")
     parts = {"seconds": seconds, "minutes": minutes, "hours": hours, "days": days, "weeks": weeks}
     total = sum(_part(unit, value) * _UNITS[unit] for unit, value in parts.items())
     begin = None if start is None else instant_or_local("start", start)
     return Every(int(total) if total == int(total) else total, begin, bool(delay))
+
+
+def period_as_call(period: Any, unit: str = "seconds") -> str:
+    """A period that was written otherwise, as the call of `every` that was meant; an example if it cannot be read.
+
+    >>> period_as_call("90m"), period_as_call("2h"), period_as_call(5), period_as_call("often")
+    ('every(minutes=90)', 'every(hours=2)', 'every(seconds=5)', 'every(minutes=5)')
+    """
+    try:
+        seconds = duration(unit, period) * _UNITS[unit]
+    except InvalidValue:
+        return "every(minutes=5)"
+    largest = next((name for name, size in _UNITS.items() if seconds % size == 0), "seconds")
+    return f"every({largest}={seconds / _UNITS[largest]:g})"
 
 
 def _part(unit: str, value: Any) -> float:
