@@ -38,9 +38,8 @@ async def test_no_argument_changes_which_operation_is_called() -> None:
         called.append(request)
         return httpx2.Response(200, json={})
 
-    transport = httpx2.MockTransport(note)
     async with httpx2.AsyncClient(
-        transport=transport, base_url="http://jobs.example", headers=headers_of(None)
+        transport=httpx2.MockTransport(note), base_url="http://jobs.example", headers=headers_of(None)
     ) as http:
         for operation in read_operations(document):
             for argument in [each for each in operation.arguments if each.place == "path"]:

@@ -19,6 +19,7 @@ from tests.api.attacks.tables import (
     outgoing,
     questions,
     roles,
+    routes,
     wire,
 )
 from tests.api.attacks.world import world
@@ -37,9 +38,10 @@ AREAS: dict[str, Callable[[], list[Attack]]] = {
     "hooks": hooks.attacks,
     "limits": limits.attacks,
     "leaks": leaks.attacks,
+    "routes": routes.attacks,
 }
 
-STORED = ("questions",)
+STORED = ("questions", "routes")
 """Areas whose attacks aim at the database."""
 
 

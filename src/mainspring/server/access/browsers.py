@@ -48,5 +48,5 @@ def check_form(connection: HTTPConnection, token: str, names: Sequence[str] = ()
     if any(not is_own_origin(origin, host, names) for origin in connection.headers.getlist("origin")):
         raise forbidden("cross_site", "this form was sent by another web site")
     known = form_token_of(connection)
-    if known is None or not secrets.compare_digest(known, token):
+    if known is None or not secrets.compare_digest(known.encode(), token.encode("utf-8", "replace")):
         raise forbidden("form_expired", "this form is out of date; load the page again and repeat what you did")

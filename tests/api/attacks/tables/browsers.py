@@ -31,6 +31,7 @@ TOKENS = {
     "a form with an empty token": {"csrf": ""},
     "a form with another token": {"csrf": "cd" * 16},
     "a form with half the token": {"csrf": "ab" * 8},
+    "a form with a token beyond ASCII": {"csrf": "\u00e9" * 32},
     "a form with the token in capitals": {"csrf": "AB" * 16},
 }
 COOKIES = {
