@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mainspring.core.access.addresses import MOST_HOPS, Client, Networks, client_of, parse_address
 from mainspring.model.errors import InvalidValue
 from mainspring.model.values.access import network
 from mainspring.server.access import Guard
-from mainspring.server.access.addresses import MOST_HOPS, Client, Networks, client_of, parse_address
 from tests.api.access_support import SECRET, STRANGER, ask, settings, signed, tiny_api
 
 pytestmark = pytest.mark.req("SEC-1")
@@ -305,9 +305,9 @@ async def test_a_list_is_the_whole_truth() -> None:
     assert (listed.status, listed.code) == (403, "loopback_only"), "an address opens no door that needs a login"
 
 
-async def test_all_routes_can_be_limited_but_health() -> None:
+async def test_all_routes_can_be_limited() -> None:
     api = tiny_api(Guard(settings(api_allow="192.0.2.0/24, 127.0.0.1")))
     assert (await ask(api, "/viewer")).status == 200
     refused = await ask(api, "/viewer", peer=STRANGER, bearer="anything")
     assert (refused.status, refused.code) == (403, "address_not_allowed")
-    assert (await ask(api, "/healthz", peer=STRANGER)).status == 200
+    assert [(await ask(api, "/healthz", peer=peer)).status for peer in (STRANGER, "192.0.2.7")] == [403, 200]

@@ -192,7 +192,7 @@ async def test_a_database_that_is_away_does_not_make_a_process_look_dead() -> No
 
     api = tiny_api(Guard(settings(api_tokens=True), Away()))
     answer = await ask(api, "/healthz", peer=STRANGER, bearer=f"mainspring_{'0' * 16}_{'0' * 64}")
-    assert (answer.status, answer.body) == (200, {"who": None})
+    assert (answer.status, answer.body) == (200, {"status": "ok"})
 
 
 async def test_made_up_ids_fill_no_memory() -> None:

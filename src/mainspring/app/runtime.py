@@ -30,6 +30,7 @@ from ..model.values.given import Several
 from ..observe.dispatch import Dispatcher
 from ..observe.logs.lines import LogLines
 from ..observe.logs.setup import already_configured, configure_logging, lines_shown
+from ..observe.metrics.access import LogIn, MetricsAccess, Refusal, RequestHeaders
 from ..observe.metrics.process_counters import ProcessCounts
 from ..observe.metrics.prometheus import page
 from ..observe.metrics.server import MetricsServer
@@ -426,9 +427,26 @@ class Runtime:
         settings = self.settings
         if settings.metrics_port is None:
             return
-        server = MetricsServer(settings.host, settings.metrics_port or 0, settings.sys_allow, self.metrics_page)
+        access = MetricsAccess(settings.security, self._metrics_login() if settings.security.authenticates else None)
+        server = MetricsServer(settings.host, settings.metrics_port or 0, access, self.metrics_page)
         await server.start()
         parts.metrics = server
+
+    def _metrics_login(self) -> LogIn:
+        """Credentials on `metrics_port` are judged as those of the HTTP interface."""
+        try:
+            from ..server.access import Guard
+        except ImportError as error:
+            remedy = 'run: pip install "mainspring[server]"'
+            raise ConfigurationError(f"metrics_port with authentication needs {error.name}; {remedy}") from error
+        self.settings.check_http()
+        guard = Guard(self.settings.security, self)
+
+        async def log_in(peer: str | None, method: str, headers: RequestHeaders) -> Refusal | None:
+            refused = await guard.refusal(peer, method, headers)
+            return None if refused is None else Refusal(refused.status, refused.message, refused.headers)
+
+        return log_in
 
     async def _flush_pings(self) -> None:
         """Send what waits; what is not sent in time is logged and given up. Without anything to send no thread is

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core.auditing import REQUEST_ID, TRACE_CONTEXT
 from ..model.values.trace_context import joined
 from .access import is_admitted
+from .access.token_names import hides_names, without_token_names
 from .errors import http_problem, respond, unexpected
 from .limits import Limits
 
@@ -44,7 +45,7 @@ class Frame:
         request_id = request_id_of(headers.get("x-request-id"))
         token = REQUEST_ID.set(request_id)
         trace = TRACE_CONTEXT.set(joined(headers.get("traceparent"), headers.get("tracestate")))
-        answer, body = _Answer(send, request_id), _Body(scope, receive)
+        answer, body = _Answer(send, request_id, scope), _Body(scope, receive)
         try:
             _check(scope, headers)
             await self._app(scope, body.receive, answer)
@@ -145,8 +146,11 @@ class _Body:
 
 
 class _Answer:
-    def __init__(self, send: Send, request_id: str) -> None:
-        self._send, self._request_id, self.begun = send, request_id, False
+    """Adds headers to the answer, and hides names of tokens from viewers."""
+
+    def __init__(self, send: Send, request_id: str, scope: Scope) -> None:
+        self._send, self._request_id, self._scope, self.begun = send, request_id, scope, False
+        self._start: Message | None = None  # held back until the body is known, whose length it gives
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -155,4 +159,13 @@ class _Answer:
             headers["X-Request-Id"] = self._request_id
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
+            if hides_names(self._scope) and "content-length" in headers:
+                self._start = message
+                return
+        elif message["type"] == "http.response.body" and hides_names(self._scope):
+            message = {**message, "body": without_token_names(self._scope, message.get("body", b""))}
+            if self._start is not None:
+                MutableHeaders(scope=self._start)["content-length"] = str(len(message["body"]))
+                await self._send(self._start)
+                self._start = None
         await self._send(message)

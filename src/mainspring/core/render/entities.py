@@ -37,7 +37,7 @@ from ..rules.stopping import stop_text
 from ..views.execution import Attempt, Execution
 from ..views.job import JobTotals, JobView, OccurrenceView, job_of
 from ..views.records import AuditRecord, Backfill, BulkAction, LockView, LogEntry, WorkerView
-from .masking import masked, shown_params
+from .masking import masked, masked_record, shown_params
 
 Instant = Annotated[datetime, Meta(tz=True)]
 
@@ -614,7 +614,7 @@ class ChangeJson(JsonForm):
 
 def change_json(change: RecordedChange, *, unmasked: bool = False) -> dict[str, Any]:
     before, after = (
-        masked(value) if isinstance(value, dict) and not unmasked else value for value in (change.before, change.after)
+        value if unmasked else masked_record(change.target or "", value) for value in (change.before, change.after)
     )
     return rendered(ChangeJson, change, before=before, after=after)
 
@@ -631,9 +631,7 @@ class AuditJson(JsonForm):
 
 
 def audit_json(audit: AuditRecord, *, unmasked: bool = False) -> dict[str, Any]:
-    before, after = (
-        masked(value) if isinstance(value, dict) and not unmasked else value for value in (audit.before, audit.after)
-    )
+    before, after = (value if unmasked else masked_record(audit.target, value) for value in (audit.before, audit.after))
     return rendered(AuditJson, audit, before=before, after=after)
 
 

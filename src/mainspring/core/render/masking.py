@@ -34,6 +34,19 @@ def masked(fields: Mapping[str, Any]) -> dict[str, Any]:
     return shown | {name: masked(fields[name]) for name in _HOLDERS if isinstance(fields.get(name), Mapping)}
 
 
+def masked_record(target: str, value: Any) -> Any:
+    """What an audit record says was there before or after, for readers who are not admins: without the names of API
+    tokens either.
+
+    >>> masked_record("token:52f1a7c09d3be648", {"name": "ci", "role": "operator"})
+    {'role': 'operator'}
+    """
+    if not isinstance(value, dict):
+        return value
+    of_token = target.startswith("token:")
+    return masked({name: each for name, each in value.items() if not (of_token and name == "name")})
+
+
 def _address(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {when: _address(url) for when, url in value.items()}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
 from ...model.errors import ConfigurationError
+from .access import MetricsAccess
 from .prometheus import CONTENT_TYPE
 
 _log = logging.getLogger("mainspring.metrics")
@@ -22,7 +24,7 @@ BACKLOG = 50
 """Connections that are accepted in one turn: fewer than `AT_ONCE`, so that each can send its request before it may have
 to make room."""
 
-_WORDS = {200: "OK", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*")
 
 
 class _Request:
@@ -33,11 +35,8 @@ class _Request:
 
 
 class MetricsServer:
-    """`allow` are the networks that may read the page; without any, only this machine may."""
-
-    def __init__(self, host: str, port: int, allow: Sequence[str], page: Callable[[], Awaitable[bytes]]) -> None:
-        self._host, self._port, self._page = host, port, page
-        self._allowed = [ipaddress.ip_network(network) for network in allow]
+    def __init__(self, host: str, port: int, access: MetricsAccess, page: Callable[[], Awaitable[bytes]]) -> None:
+        self._host, self._port, self._access, self._page = host, port, access, page
         self._server: asyncio.Server | None = None
         self._answering: dict[asyncio.Task[None], _Request] = {}
         """The requests in progress, oldest first."""
@@ -69,7 +68,7 @@ class MetricsServer:
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None, "it runs as a task"
-        request = _Request(self._is_allowed(writer.get_extra_info("peername")))
+        request = _Request(self._access.knows(_address(writer)))
         has_room = self._make_room(request.allowed)
         self._answering[task] = request
         try:
@@ -101,40 +100,44 @@ class MetricsServer:
         return unsent.cancel()
 
     async def _serve(self, request: _Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
         request.complete = True
-        method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        method, _, rest = first.partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
-        status, body = await self._answer(writer, method, path)
+        status, body, more = await self._answer(_address(writer), method, path, lines)
         lines = [
-            f"HTTP/1.1 {status} {_WORDS[status]}",
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
             f"Content-Type: {CONTENT_TYPE}",
             f"Content-Length: {len(body)}",
             "Connection: close",
             "X-Content-Type-Options: nosniff",
+            *(f"{name}: {value}" for name, value in more.items()),
         ]
         writer.write("\r\n".join([*lines, "", ""]).encode() + (b"" if method == "HEAD" else body))
         await writer.drain()
 
-    async def _answer(self, writer: asyncio.StreamWriter, method: str, path: str) -> tuple[int, bytes]:
-        if not self._is_allowed(writer.get_extra_info("peername")):
-            return 403, b"this address is not in sys_allow\n"
+    async def _answer(
+        self, peer: str | None, method: str, path: str, lines: list[str]
+    ) -> tuple[int, bytes, dict[str, str]]:
+        """Status, body, and further headers."""
+        found = [_HEADER.fullmatch(line) for line in lines]
+        headers = [(each[1], each[2]) for each in found if each is not None]
+        if len(headers) < len(lines):  # another reader might see other headers in them
+            return 400, b"a header is malformed\n", {}
+        refusal = await self._access.refusal(peer, method, headers)
+        if refusal is not None:
+            return refusal.status, f"{refusal.message}\n".encode(), refusal.headers
         if path != "/metrics":
-            return 404, b"there is only /metrics\n"
+            return 404, b"there is only /metrics\n", {}
         if method not in ("GET", "HEAD"):
-            return 405, b"there is only GET\n"
+            return 405, b"there is only GET\n", {"Allow": "GET, HEAD"}
         try:
-            return 200, await self._page()
+            return 200, await self._page(), {}
         except Exception as error:
             _log.warning("no metrics: %s: %s", type(error).__name__, error)
-            return 503, b"the store cannot be read; the log says why\n"
+            return 503, b"the store cannot be read; the log says why\n", {}
 
-    def _is_allowed(self, peer: tuple[str, int] | None) -> bool:
-        if peer is None:
-            return False
-        address = ipaddress.ip_address(peer[0].partition("%")[0])
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        if not self._allowed:
-            return address.is_loopback
-        return any(address in network for network in self._allowed)
+
+def _address(writer: asyncio.StreamWriter) -> str | None:
+    peer = writer.get_extra_info("peername")
+    return peer[0] if peer else None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from starlette.requests import HTTPConnection
 
-from .loopback import is_own_origin
+from ...core.access.local_requests import is_own_origin
 from .principals import forbidden
 
 SESSION = "mainspring_session"

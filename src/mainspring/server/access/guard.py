@@ -14,10 +14,10 @@ from typing import TypeVar
 from starlette.requests import HTTPConnection
 
 from ...config.security import SecuritySettings
+from ...core.access.addresses import Client, Headers, Networks, client_of, parse_address
 from ...model.errors import ConfigurationError, MainspringError, WebhookError
 from ...model.time.instants import Micros
 from ...model.values.access import Role
-from .addresses import Client, Networks, client_of, parse_address
 from .browsers import session_of
 from .failures import FailedLogins, FailureSource, KnownCredentials
 from .jwt_verifier import JwtVerifier
@@ -33,6 +33,7 @@ from .principals import (
     limited,
     unauthenticated,
 )
+from .token_names import note_principal
 from .tokens import TokenSource, TokenVerifier
 
 T = TypeVar("T")
@@ -94,6 +95,10 @@ class Guard:
         if self._hooks and self.client(connection).address not in self._hooks:
             raise forbidden("address_not_allowed", "this address is not in hooks_allow, the list of those served here")
 
+    def check_address(self, connection: HTTPConnection) -> None:
+        """For routes that ask for no credentials: only the address counts."""
+        self._check_address(self.client(connection))
+
     def _check_address(self, client: Client) -> None:
         if self._all and client.address not in self._all:
             raise forbidden("address_not_allowed", "this address is not in api_allow, the list of those served")
@@ -117,8 +122,23 @@ class Guard:
         self._check_address(client)
         principal = await self._principal(connection, client, self._given(connection, cookies))
         principal = limited(principal, connection.headers.get(ROLE_LIMIT))
+        note_principal(connection.scope, principal)
         check_role(principal, needed)
         return principal
+
+    async def refusal(self, peer: str | None, method: str, headers: Headers) -> Refused | None:
+        """Why a request is refused that this process reads by other means than ASGI; None if a viewer may send it."""
+        scope = {
+            "type": "http",
+            "method": method,
+            "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers],
+            "client": None if peer is None else (peer, 0),
+        }
+        try:
+            await self.admit(HTTPConnection(scope), Role.VIEWER)
+        except Refused as refused:
+            return refused
+        return None
 
     async def admit_delivery(self, connection: HTTPConnection, hook: str, verify: Callable[[], Awaitable[T]]) -> T:
         """What `verify` returns, if the signature is right. Wrong signatures count like failed logins, but for each

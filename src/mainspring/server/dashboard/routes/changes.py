@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from ....core.queries.audit_lists import AuditFilter
 from ....core.queries.queries import EXECUTION_ID
-from ....core.render.masking import masked
+from ....core.render.masking import masked_record
 from ....core.views.records import audit_record
 from .. import format
 from ..differences import Difference, differences
@@ -79,8 +79,7 @@ def _row(visit: Visit, record: Any, action: str, target: str) -> ChangeRow:
     kind, _, name = target.partition(":")
     link = visit.url(_AREAS[kind], name) if kind in _AREAS and name else None
     before, after = (
-        masked(value) if isinstance(value, dict) and not visit.administers else value
-        for value in (record.before, record.after)
+        value if visit.administers else masked_record(target, value) for value in (record.before, record.after)
     )
     shown = f"{kind} {name[-8:]}" if EXECUTION_ID.fullmatch(name) else name
     if isinstance(after, dict) and after.get("filter") and not after.get("ids"):

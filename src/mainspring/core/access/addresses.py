@@ -42,7 +42,21 @@ FORWARDING = frozenset(
         "via",
     }
 )
-"""Any of these headers means that a proxy stands between the client and this server."""
+"""Headers by which proxies pass on who the client is."""
+
+PROXY_HEADERS = FORWARDING | {
+    *("cdn-loop", "client-ip", "front-end-https", "max-forwards", "surrogate-capability", "wl-proxy-client-ip"),
+    *("x-bluecoat-via", "x-cloud-trace-context", "x-coming-from", "x-host", "x-http-via", "x-original-host"),
+    *("x-originating-ip", "x-real-port", "x-real-scheme", "x-remote-addr", "x-remote-ip", "x-rewrite-url", "x-scheme"),
+    *("x-source-ip", "x-url-scheme", "x-varnish"),
+}
+PROXY_PREFIXES = (
+    *("akamai-", "cf-", "cloudfront-", "fastly-", "fly-", "proxy-", "x-akamai-", "x-amz-cf-", "x-amzn-"),
+    *("x-appengine-", "x-arr-", "x-azure-", "x-cdn-", "x-envoy-", "x-fd-", "x-forwarded-", "x-goog-iap-", "x-nf-"),
+    *("x-original-", "x-proxy", "x-traefik-", "x-vercel-"),
+)
+"""Any of these headers, and any that begins so, means that a proxy stands between the client and this server: written
+by nginx, HAProxy, Envoy, Traefik, Varnish, Squid, IIS, and the load balancers and networks of the large clouds."""
 
 MOST_HOPS = 64
 
@@ -78,18 +92,28 @@ class Client(msgspec.Struct, frozen=True):
 def client_of(peer: str | None, headers: Headers, proxies: Networks, header: str = "x-forwarded-for") -> Client:
     """The client behind this peer of the socket (None: a Unix socket)."""
     given = [(name.lower(), value) for name, value in headers]
-    forwarded = any(name in FORWARDING for name, _ in given)
+    forwarded, through_proxy = any(name in FORWARDING for name, _ in given), passed_on(given)
     address = parse_address(peer)
     listed = proxies.unix if peer is None else address in proxies
     if not forwarded:
         # If loopback is listed as a proxy, remote clients arrive from there.
-        direct = address is not None and address.is_loopback and not listed
-        return Client(address, direct, _key(address, peer))
+        direct = address is not None and address.is_loopback and not listed and not through_proxy
+        return Client(_unless_loopback(address) if through_proxy else address, direct, _key(address, peer))
     if not listed:
         # A proxy that is not listed: its own address counts, but a loopback address does not make the client local.
         return Client(_unless_loopback(address), False, _key(address, peer))
     hops = _hops(header, [value for name, value in given if name == header])
     return _walk(hops, proxies, address, peer)
+
+
+def passed_on(headers: Headers) -> bool:
+    """Whether a proxy passed on the request, as far as its headers show.
+
+    >>> passed_on([("Host", "localhost"), ("CDN-Loop", "cloudflare")]), passed_on([("Host", "localhost")])
+    (True, False)
+    """
+    names = {name.lower() for name, _ in headers}
+    return any(name in PROXY_HEADERS or name.startswith(PROXY_PREFIXES) for name in names)
 
 
 def _walk(hops: list[IPAddress | None], proxies: Networks, address: IPAddress | None, peer: str | None) -> Client:
