@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from ..model.errors import ConfigurationError, StoreUnavailable
 from ..model.values.database_url import without_password
+from ..model.values.url_secrets import without_secrets_of
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -47,14 +48,20 @@ class RedisServer:
         from redis import TimeoutError as Unanswered
 
         name = without_password(self.url)
+
+        def said(error: Exception) -> str:
+            return without_secrets_of(self.url, str(error))
+
         try:
             await self.client().ping()
         except AuthenticationError as error:
-            raise ConfigurationError(f"redis_url: {name}: {error}; check user and password in the address") from error
+            raise ConfigurationError(
+                f"redis_url: {name}: {said(error)}; check user and password in the address"
+            ) from error
         except (Unreachable, Unanswered, OSError) as error:
-            raise StoreUnavailable(f"{name} cannot be reached: {error}") from error
+            raise StoreUnavailable(f"{name} cannot be reached: {said(error)}") from error
         except RedisError as error:
-            raise ConfigurationError(f"redis_url: {name}: {error}") from error
+            raise ConfigurationError(f"redis_url: {name}: {said(error)}") from error
 
     async def close(self) -> None:
         clients, self._clients = self._clients, {}

@@ -43,6 +43,7 @@ from ...model.errors import ConfigurationError, InvalidValue, StoreError
 from ...model.time.zones import zone, zone_name
 from ...model.triggers import Every, Once, Trigger
 from ...model.values.database_url import without_password
+from ...model.values.url_secrets import without_secrets_of
 from .databases import is_redis, redis_client, rows_of_query
 from .pickles import stored_data
 
@@ -172,7 +173,7 @@ def _from_mongo(url: str) -> list[tuple[str, bytes]]:
             collection = client.get_default_database(DATABASE)[COLLECTION]
             return [(each["_id"], each["job_state"]) for each in collection.find().sort("_id")]
     except PyMongoError as error:
-        raise StoreError(f"{without_password(url)}: {error}") from error
+        raise StoreError(f"{without_password(url)}: {without_secrets_of(url, str(error))}") from error
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ConfigurationError, InvalidValue, StoreError
 from ...model.values.database_url import REDIS_SCHEMES, parse_url, without_password
+from ...model.values.url_secrets import without_secrets_of
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -48,7 +49,7 @@ def _from_postgres(url: str, query: str) -> list[dict[str, Any]]:
             connection.read_only = True
             return connection.execute(query.encode()).fetchall()
     except psycopg.Error as error:
-        raise StoreError(f"{without_password(url)}: {' '.join(str(error).split())}") from error
+        raise StoreError(f"{without_password(url)}: {without_secrets_of(url, ' '.join(str(error).split()))}") from error
 
 
 def is_redis(url: str) -> bool:
@@ -69,4 +70,4 @@ def redis_client(url: str) -> Iterator[Redis]:
         with Redis.from_url(address, socket_connect_timeout=10, socket_timeout=30) as client:
             yield client
     except (RedisError, OSError, ValueError) as error:
-        raise StoreError(f"{without_password(url)}: {error}") from error
+        raise StoreError(f"{without_password(url)}: {without_secrets_of(url, str(error))}") from error

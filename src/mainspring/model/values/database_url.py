@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from ..errors import InvalidValue, nearest
+from .url_secrets import without_password as without_password
 
 SCHEMES = {
     "sqlite": "sqlite",
@@ -25,8 +25,6 @@ SCHEMES = {
 REDIS_SCHEMES = ("redis", "rediss", "valkey", "valkeys", "unix")
 _SHOWN_SCHEMES = "sqlite:///file.db, postgresql://host/name, mongodb://host/name or memory://"
 _SQLITE_PATHS = "sqlite:///jobs.db for a relative path, sqlite:////var/lib/jobs.db for an absolute one"
-_CREDENTIALS = re.compile(r"([^:@/]*):.*@", re.DOTALL)
-_SECRET_OPTION = re.compile(r"(password|passwd|pwd|secret|token)=[^&\s#]*", re.IGNORECASE)
 
 
 class DatabaseUrl(msgspec.Struct, frozen=True):
@@ -79,17 +77,6 @@ def smtp_url(url: Any, field: str = "smtp_url") -> str:
         raise _refused(field, url, "smtp://user:password@host:587?from=jobs@example.com, or smtps:// for TLS")
     _check_port(field, url)
     return url
-
-
-def without_password(url: str) -> str:
-    """The address with its password replaced, wherever it stands.
-
-    >>> without_password("postgresql://app:secret@localhost/jobs?sslpassword=x")
-    'postgresql://app:***@localhost/jobs?sslpassword=***'
-    """
-    hidden = _SECRET_OPTION.sub(r"\1=***", url)
-    scheme, mark, rest = hidden.partition("://") if "://" in hidden else ("", "", hidden)
-    return scheme + mark + _CREDENTIALS.sub(r"\1:***@", rest, count=1)
 
 
 def _sqlite_path(field: str, url: str) -> str:

@@ -18,6 +18,7 @@ from pymongo.uri_parser import parse_uri
 
 from ....model.errors import InvalidValue
 from ....model.values.database_url import without_password
+from ....model.values.url_secrets import without_secrets_of
 from .database import Database, Time
 
 DEFAULT_DATABASE = "mainspring"
@@ -78,7 +79,9 @@ def _database(url: str, plain: str) -> str:
         return parse_uri(url, warn=False)["database"] or DEFAULT_DATABASE
     except (InvalidURI, ConfigurationError, ValueError) as error:
         allowed = "an address such as mongodb://host:27017/name"
-        raise InvalidValue("database_url", without_password(url), allowed, str(error)) from None
+        raise InvalidValue(
+            "database_url", without_password(url), allowed, without_secrets_of(url, str(error))
+        ) from None
 
 
 class MongoSource:

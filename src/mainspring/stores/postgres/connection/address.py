@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from ....model.errors import InvalidValue
 from ....model.values.database_url import without_password
 from ....model.values.reading import duration, whole
+from ....model.values.url_secrets import without_secrets_of
 from ..statements import DEFAULT_SCHEMA, checked_schema
 
 _OURS = ("schema", "listen_url", "pool_size", "statement_timeout")
@@ -69,7 +70,7 @@ def connection_options(conninfo: str) -> dict[str, Any]:
             "database_url",
             without_password(conninfo),
             "an address such as postgresql://user@host/name",
-            str(error).strip(),
+            without_secrets_of(conninfo, str(error).strip()),
         ) from None
 
 
