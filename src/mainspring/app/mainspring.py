@@ -257,6 +257,11 @@ class Mainspring:
             async with self:
                 yield
 
+    @property
+    def token_source(self) -> Runtime:
+        """Knows the API tokens and the failed logins, for a guard of your own: `Guard(app.settings.security, app)`."""
+        return self._runtime
+
     def asgi(self) -> FastAPI:
         """The HTTP interface, to be mounted into an application of your own. Needs `mainspring[server]`.
 

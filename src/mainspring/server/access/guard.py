@@ -34,7 +34,7 @@ from .principals import (
     unauthenticated,
 )
 from .token_names import note_principal
-from .tokens import TokenSource, TokenVerifier
+from .tokens import HasTokenSource, TokenSource, TokenVerifier
 
 T = TypeVar("T")
 
@@ -50,11 +50,13 @@ class Guard:
     def __init__(
         self,
         settings: SecuritySettings,
-        tokens: TokenSource | None = None,
+        tokens: TokenSource | HasTokenSource | None = None,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], Micros] = lambda: time.time_ns() // 1000,
     ) -> None:
+        if isinstance(tokens, HasTokenSource):
+            tokens = tokens.token_source
         self._settings = settings
         self._proxies = Networks(settings.trusted_proxies)
         self._sys, self._all = Networks(settings.sys_allow), Networks(settings.api_allow)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ...core.access.api_tokens import Token, parts_of
 from ...model.time.instants import SECOND, Micros
@@ -24,10 +24,18 @@ _NOT_VALID = "the API token is not valid"
 
 
 class TokenSource(Protocol):
-    """The application object."""
+    """What knows the tokens."""
 
     async def find_token(self, id: str) -> Token | None: ...
     async def note_token_use(self, token: Token) -> Token: ...
+
+
+@runtime_checkable
+class HasTokenSource(Protocol):
+    """The application object that users hold."""
+
+    @property
+    def token_source(self) -> TokenSource: ...
 
 
 class _CachedToken:
