@@ -11,7 +11,7 @@ from mainspring import Mainspring, every
 from mainspring.server.access.token_names import SHOWN
 from tests.api.access_support import SECRET, STRANGER, signed
 from tests.api.dashboard_crawler import Crawl
-from tests.support import Nodes, ended
+from tests.support import Nodes, ended, until
 
 pytestmark = pytest.mark.req("SEC-4")
 
@@ -42,7 +42,11 @@ async def used_everywhere(app: Mainspring) -> dict[str, str]:
         backfill = (await post("/backfills", {"job": "windowed", "begin": "2026-01-01", "end": "2026-01-03"}))["id"]
         bulk = (await post("/bulk", {"target": "jobs", "action": "pause", "ids": ["other"]}))["id"]
         await post("/queues/default/pause", {})
-        group = (await http.get("/api/v1/errors")).json()["items"][0]["id"]
+
+        async def groups() -> Any:
+            return (await http.get("/api/v1/errors")).json()["items"]
+
+        group = (await until(groups))[0]["id"]
         await post(f"/errors/{group}/mute", {})
     await app.tokens.create("another-name", "viewer", by="ops")
     return {"execution": failed, "waiting": waiting, "backfill": backfill, "bulk": bulk, "group": group}
