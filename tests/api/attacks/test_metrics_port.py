@@ -7,6 +7,8 @@ from contextlib import suppress
 
 import pytest
 
+from mainspring.config.security import SecuritySettings
+from mainspring.observe.metrics.access import MetricsAccess
 from mainspring.observe.metrics.server import AT_ONCE, MetricsServer
 from tests.support import DEADLINE
 
@@ -18,7 +20,7 @@ async def test_unfinished_requests_keep_nobody_from_the_metrics() -> None:
     async def page() -> bytes:
         return b"mainspring_up 1\n"
 
-    server = MetricsServer("127.0.0.1", 0, [], page)
+    server = MetricsServer("127.0.0.1", 0, MetricsAccess(SecuritySettings()), page)
     await server.start()
     made: list[asyncio.StreamWriter] = []
     try:
