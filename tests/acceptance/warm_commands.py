@@ -8,6 +8,7 @@ would start it. What differs is only that the modules are loaded already.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import io
 import json
@@ -89,6 +90,7 @@ def serve(channel: socket.socket) -> None:
     for each in pkgutil.walk_packages(mainspring.cli.commands.__path__, "mainspring.cli.commands."):
         importlib.import_module(each.name)
     assert threading.active_count() == 1, "a thread would be missing in the forked process"
+    gc.freeze()  # no process that ends looks through all that was loaded
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, LARGEST, 2)
         if not message:
