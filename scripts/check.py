@@ -41,6 +41,7 @@ SHARING = {  # what takes long to make for all tests of a file: where one proces
         *(f"tests/integration/stores/{store}/test_plans.py" for store in ("postgres", "mongo", "sqlite")),
     ],
     "api": ["tests/api/test_processes_stores.py"],
+    "docs": ["tests/docs/test_pages.py"],
 }
 PARALLEL_SUITES = [  # those with the longest tests first, so that all processes end at about the same time
     *("simulation", "acceptance", "api", "time", "integration", "conformance", "upgrades"),

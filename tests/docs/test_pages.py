@@ -22,8 +22,22 @@ WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
 
 @pytest.mark.parametrize("page", [page for page in WITH_CODE if page.name != "README.md"], ids=lambda page: page.name)
-def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    run(tmp_path, "\n".join(BLOCK.findall(page.read_text())))
+def test_the_blocks_of_a_page_run(page: Path, scripts: subprocess.Popen[str], tmp_path: Path) -> None:
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(BLOCK.findall(page.read_text())))
+    assert scripts.stdin is not None
+    assert scripts.stdout is not None
+    scripts.stdin.write(f"{script}\n")
+    scripts.stdin.flush()
+    assert scripts.stdout.readline() == "0\n", script.with_suffix(".log").read_text()
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[subprocess.Popen[str]]:
+    """Runs the scripts whose paths are written to it."""
+    program = [sys.executable, Path(__file__).parent / "forked_pages.py"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
 
 
 def test_the_quickstart_works_as_pasted(tmp_path: Path) -> None:
@@ -93,10 +107,3 @@ def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Co
             yield from commands(command, f"{path}{name} ")
         else:
             yield f"{path}{name}", command
-
-
-def run(folder: Path, source: str) -> None:
-    script = folder / "page.py"
-    script.write_text(source)
-    ended = subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 0, ended.stderr
