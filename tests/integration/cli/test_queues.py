@@ -85,8 +85,9 @@ async def test_silent_workers_the_longest_runs_and_a_dry_run_of_a_retry_are_show
         await go.wait()
 
     @app.job("charge", max_attempts=1)
-    async def charge() -> None:
-        raise ConnectionError("the gateway of the bank does not answer")
+    async def charge(works: bool = False) -> None:
+        if not works:
+            raise ConnectionError("the gateway of the bank does not answer")
 
     async def run(*arguments: str) -> str:
         assert await asyncio.to_thread(run_command, [*arguments, "--database-url", url]) == 0
@@ -115,6 +116,18 @@ async def test_silent_workers_the_longest_runs_and_a_dry_run_of_a_retry_are_show
         assert max(map(len, shown.splitlines())) <= 100
         assert "1 execution matches" in await run("errors", "retry", group.id, "--dry-run")
         assert await app.bulk.recent() == []
+        assert "retrying 1 execution: follow" in await run("errors", "retry", group.id)
+        await app.bulk.wait((await app.bulk.recent())[0].id)
+        retry = await app.wait((await app.errors.get(group.id)).last_retry_id or "")
+        await app.wait(await app.retry(retry.id, params={"works": True}))
+
+        async def both_counted() -> bool:
+            return (await app.errors.get(group.id)).failures == 2
+
+        await until(both_counted)
+        again = await run("errors", "retry", group.id)
+        assert again.startswith("nothing to retry: its 2 runs were retried, the last at ")
+        assert " and completed; see mainspring executions show " in again
         past = ["errors", "mute", group.id, "--until", "2020-01-01T00:00Z", "--database-url", url]
         assert await asyncio.to_thread(run_command, past) == 2
         assert "until: '2020-01-01T00:00:00+00:00' is not valid; allowed: a time in the" in capsys.readouterr().err

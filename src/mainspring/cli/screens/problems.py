@@ -41,7 +41,9 @@ def print_problems(found: Sequence[Problem], at: datetime) -> None:
 
 
 def _next_step(problem: Problem) -> str:
-    return f"mainspring {command(problem)}" if command(problem) else ""
+    """An error that nobody can mend now can be muted."""
+    mute = f"; or mainspring errors mute {problem.subject.id}" if problem.subject.kind == "error_group" else ""
+    return f"mainspring {command(problem)}{mute}" if command(problem) else ""
 
 
 def severity(problem: Problem) -> Text:

@@ -35,6 +35,7 @@ from ...model.store.messages import Audit
 from ...model.time.instants import Micros
 from ...model.values.ids import Chance, random_id
 from ..auditing import audit_record
+from ..commands.trigger import parent_of
 from ..filters.executions import is_wanted
 from ..filters.jobs import bulk_job_filter
 from ..loops import Emit, Loop, stop_all, trouble
@@ -219,7 +220,7 @@ class BulkDriver:
         before."""
         if bulk.action not in rules.MAKES_EXECUTIONS or bulk.query is None:
             return set()
-        parents = {parent for row in rows if (parent := rules.parent_of(row)) is not None}
+        parents = {parent for row in rows if (parent := parent_of(row)) is not None}
         if not parents:
             return set()
         found, now = await self._actions.read(sorted(parents)), await self._store.now()

@@ -22,7 +22,7 @@ from ...model.store.messages import Added, Audit
 from ...model.time.instants import Micros
 from ..cancelling import cancel_all, cancel_superseded
 from ..commands.steering import RETRYABLE
-from ..commands.trigger import ManualRuns, being_retried
+from ..commands.trigger import ManualRuns, being_retried, latest_retries, parent_of
 from ..emitting import emit_enqueued
 from ..loops import Emit
 from ..ports import Store
@@ -60,8 +60,8 @@ class Retrying:
         ended = [row for row in rows if row.state in RETRYABLE]
         if bulk.action not in rules.MAKES_EXECUTIONS or not ended:
             return {}
-        ids = {id for row in ended for id in (row.id, rules.parent_of(row)) if id is not None}
-        retried = await self._runs.claims.retried(sorted(ids))
+        ids = {id for row in ended for id in (row.id, parent_of(row)) if id is not None}
+        retried = await latest_retries(self._store, sorted(ids))
         items = (rules.left_out(bulk, row, retried) for row in ended)
         return {item.id: item for item in items if item is not None}
 

@@ -15,6 +15,7 @@ from ...model.job import Job
 from ...model.time.instants import SECOND, Micros
 from ...model.values.access import Role
 from ...model.values.ids import follow_up_id
+from ..commands.trigger import parent_of
 from ..rules import job_roles
 
 PAGE = 250
@@ -105,11 +106,6 @@ def already_retried(id: str, retry: str) -> BulkItemRow:
     work twice. What can be retried is the latest retry."""
     words = f"already retried as {retry}"
     return BulkItemRow(id=id, status="skipped", code="already_retried", error=words, execution_id=retry)
-
-
-def parent_of(row: ExecutionRow) -> str | None:
-    """The execution that runs this one again when it is retried."""
-    return None if row.from_backfill else row.parent_id
 
 
 def left_out(bulk: BulkRow, row: ExecutionRow, retried: Mapping[str, str]) -> BulkItemRow | None:

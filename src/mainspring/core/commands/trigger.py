@@ -7,7 +7,7 @@ caller took it is refused, however quickly the other retry came and went. So is 
 meanwhile: within `AT_ONCE` of a retry that has ended, nobody can have asked because of its ending.
 
 The entry also names the latest retry, and stays as long as the execution that it repeats: bulk actions read there which
-executions were retried before (`RetryClaims.retried`).
+executions were retried before (`latest_retries`).
 """
 
 from __future__ import annotations
@@ -205,31 +205,6 @@ class RetryClaims:
         self._store = store
         self.expiry = EntryExpiry(store, clock, RETRY, _is_old, needed=self._existing)
 
-    async def retried(self, ended: Sequence[str]) -> dict[str, str]:
-        """Those of these executions that were retried before, each with the id of its latest retry, whatever became of
-        it. Costs one read of entries, and one read for each execution that has one."""
-        entries = await self._store.entries(RETRY, "", ended)
-        found: dict[str, str] = {}
-        for start in range(0, len(entries), READ_AT_ONCE):
-            some = entries[start : start + READ_AT_ONCE]
-            retries = await asyncio.gather(*(self._latest_retry(entry) for entry in some))
-            found |= {entry.key: id for entry, id in zip(some, retries, strict=True) if id is not None}
-        return found
-
-    async def _latest_retry(self, entry: Entry) -> str | None:
-        """The retry that the entry names, if it was stored and not skipped for overlap. A retry that retention has
-        deleted since, and an earlier one, are known from their audit records."""
-        last = _last_retry(entry)
-        retry = await self._store.execution(last.id)
-        if retry is not None and not retry.skipped_for_overlap:
-            return last.id
-        for audit in await self._store.audits(f"execution:{entry.key}", limit=AUDITS_READ):
-            if (made := _made_execution(audit)) is not None:
-                retry = await self._store.execution(made)
-                if retry is None or not retry.skipped_for_overlap:
-                    return made
-        return None
-
     async def _existing(self, ids: list[str]) -> set[str]:
         found: set[str] = set()
         for start in range(0, len(ids), READ_AT_ONCE):
@@ -299,6 +274,38 @@ class RetryClaims:
 
     async def _find(self, ended: str) -> Entry | None:
         return next(iter(await self._store.entries(RETRY, "", [ended])), None)
+
+
+async def latest_retries(store: Store, ended: Sequence[str]) -> dict[str, str]:
+    """Those of these executions that were retried before, each with the id of its latest retry, whatever became of it.
+    Costs one read of entries, and one read for each execution that has one."""
+    entries = await store.entries(RETRY, "", ended)
+    found: dict[str, str] = {}
+    for start in range(0, len(entries), READ_AT_ONCE):
+        some = entries[start : start + READ_AT_ONCE]
+        retries = await asyncio.gather(*(_latest_retry(store, entry) for entry in some))
+        found |= {entry.key: id for entry, id in zip(some, retries, strict=True) if id is not None}
+    return found
+
+
+async def _latest_retry(store: Store, entry: Entry) -> str | None:
+    """The retry that the entry names, if it was stored and not skipped for overlap. A retry that retention has deleted
+    since, and an earlier one, are known from their audit records."""
+    last = _last_retry(entry)
+    retry = await store.execution(last.id)
+    if retry is not None and not retry.skipped_for_overlap:
+        return last.id
+    for audit in await store.audits(f"execution:{entry.key}", limit=AUDITS_READ):
+        if (made := _made_execution(audit)) is not None:
+            retry = await store.execution(made)
+            if retry is None or not retry.skipped_for_overlap:
+                return made
+    return None
+
+
+def parent_of(row: ExecutionRow) -> str | None:
+    """The execution that runs this one again when it is retried."""
+    return None if row.from_backfill else row.parent_id
 
 
 def being_retried(ended: str | None, state: str, command: str = "retry") -> CommandRefused:

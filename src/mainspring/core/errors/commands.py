@@ -23,6 +23,7 @@ from ..auditing import audit_record
 from ..filters.fields import past_instant
 from ..ports import Store
 from . import rules
+from .open_failures import OpenFailures, open_failures
 from .records import (
     GROUPS,
     KIND,
@@ -76,8 +77,9 @@ class SampleView(msgspec.Struct, frozen=True):
 class ErrorGroupView(msgspec.Struct, frozen=True, kw_only=True):
     """Failures that are the same error. `count` is the number of failed attempts, `failures` the number of those after
     which no attempt was left. `trend` counts attempts in each of the last 24 hours, the oldest first. `jobs` and
-    `tenants` are the 20 with the most failures; their totals stop at 100. Only `get` fills `sample` and
-    `first_sample`."""
+    `tenants` are the 20 with the most failures; their totals stop at 100. Only `get` fills `sample`,
+    `first_sample`, `open_failures`, the number of failures that were not retried since, and `last_retry_id`, the newest
+    execution that retried one."""
 
     id: str
     type: str
@@ -98,6 +100,8 @@ class ErrorGroupView(msgspec.Struct, frozen=True, kw_only=True):
     mute: MuteView | None
     sample: SampleView | None = None
     first_sample: SampleView | None = None
+    open_failures: int | None = None
+    last_retry_id: str | None = None
 
     @property
     def short_type(self) -> str:
@@ -158,7 +162,18 @@ class ErrorGroups:
         group = await self._read(id)
         (mutes, now), samples = (await self._mutes([id]), await self._store.now()), await self._samples(id)
         view = _view(group, mutes.get(id), now)
-        return msgspec.structs.replace(view, sample=_sample(samples.newest), first_sample=_sample(samples.first))
+        found = await self.open_failures(view)
+        return msgspec.structs.replace(
+            view,
+            sample=_sample(samples.newest),
+            first_sample=_sample(samples.first),
+            open_failures=found.count,
+            last_retry_id=found.last_retry,
+        )
+
+    async def open_failures(self, group: ErrorGroupView) -> OpenFailures:
+        """How many of its failures were not retried since."""
+        return await open_failures(self._store, group.id, group.failures)
 
     async def failures_by_tenant(self) -> dict[str, int]:
         """Failed attempts of the last 24 hours by tenant, including muted ones, without those of Mainspring's own jobs.

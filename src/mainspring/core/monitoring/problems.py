@@ -6,6 +6,7 @@ due, executions the oldest few. All callers of two seconds share one reading.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -25,6 +26,7 @@ from ..bulk.records import CLOSED as CLOSED_BULKS
 from ..deploys.processes import Processes
 from ..engine.node import Node
 from ..errors.commands import ErrorGroups, ErrorGroupView
+from ..errors.open_failures import completed_since
 from ..errors.records import OTHER
 from ..jobs.calendars import Calendars
 from ..ports import Store
@@ -40,7 +42,7 @@ from ..rules.problem_facts import (
     RunFacts,
     WebhookFacts,
 )
-from ..rules.problems import NEW_FOR, ProblemList, problems
+from ..rules.problems import NEW_FOR, ProblemList, noticed, problems
 from ..store_clock import StoreClock
 from ..webhooks.endpoints import KIND as WEBHOOK
 from ..webhooks.endpoints import MOST_ENDPOINTS, Endpoint, endpoint_of
@@ -55,6 +57,8 @@ SLOW_FRESH_FOR = 30.0
 """Seconds, for what changes slowly: conflicts follow from the code of all jobs, and disks do not fill in a moment."""
 DUE_JOBS = 200
 """The most due jobs that are judged, longest overdue first."""
+ERRORS = 30
+"""The most error groups whose failed executions are looked at, those seen last."""
 RUNS = 200
 """The most running executions that are judged, those created first."""
 WAITING, WAITING_LANES, WAITING_EACH = 200, 20, 50
@@ -117,9 +121,7 @@ class Problems:
             has_schedules=bool(page.jobs) or page.next_due is not None,
             late=[*await self._missed(page), *await self._waiting(seen, now)],
             more_late=len(page.jobs) == DUE_JOBS,
-            errors=[
-                _error(each) for each in (await self._errors.find(muted=False, since="24h")).items if each.id != OTHER
-            ],
+            errors=await self._error_groups(now),
             queues=[_queue(name, seen) for name in seen.names],
             handlers=_paused_handlers(seen),
             runs=await self._runs() if any(lane.running for lane in seen.lanes) else [],
@@ -157,6 +159,23 @@ class Problems:
         live = await self._store.live_counts(list(oldest))
         found = overdue(jobs, {id: row.due for id, row in oldest.items()}, live, now)
         return [_late(job, each, oldest[job.id]) for job, each in found]
+
+    # --- errors -------------------------------------------------------------------------------------------
+    async def _error_groups(self, now: Micros) -> list[ErrorFacts]:
+        """The groups of the last day that need attention, the last seen first. What has become of their failures is
+        looked up for the first few."""
+        views = (await self._errors.find(muted=False, since="24h")).items
+        groups = [(each, _error(each)) for each in views if each.id != OTHER]
+        groups = [(view, facts) for view, facts in groups if noticed(facts, now) is not None]
+        followed = await asyncio.gather(*(self._followed_up(*each) for each in groups[:ERRORS]))
+        return [*followed, *(facts for _, facts in groups[ERRORS:])]
+
+    async def _followed_up(self, group: ErrorGroupView, facts: ErrorFacts) -> ErrorFacts:
+        left = (await self._errors.open_failures(group)).count
+        if left:
+            return msgspec.structs.replace(facts, closed=max(0, facts.failures - left))
+        completed = await completed_since(self._store, facts.jobs, facts.last_seen)
+        return msgspec.structs.replace(facts, closed=facts.failures, completed=completed)
 
     # --- the rest -----------------------------------------------------------------------------------------
     async def _runs(self) -> list[RunFacts]:

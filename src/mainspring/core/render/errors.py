@@ -53,6 +53,8 @@ class ErrorGroupJson(JsonForm):
 class ErrorGroupDetailJson(ErrorGroupJson):
     sample: Annotated[SampleJson | None, Meta(description="A recent failure with its traceback.")]
     first_sample: SampleJson | None
+    open_failures: Annotated[int, Meta(description="Failures for good that were not retried since.")]
+    last_retry_id: Annotated[str | None, Meta(description="The newest execution that retried one of them.")]
 
 
 def error_group_json(view: ErrorGroupView) -> dict[str, Any]:

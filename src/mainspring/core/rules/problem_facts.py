@@ -30,7 +30,9 @@ class LateFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 class ErrorFacts(msgspec.Struct, frozen=True, kw_only=True):
     """An error group that is not muted. `trend` counts failed attempts in each of the last 24 hours, `failures` are
-    those after which no attempt was left; jobs are sorted by their failures."""
+    those after which no attempt was left; jobs are sorted by their failures. Of the failures, `closed` were retried
+    since, or are no longer kept. `completed` says that each of its jobs has completed an execution since the last
+    failure."""
 
     id: str
     title: str
@@ -38,11 +40,18 @@ class ErrorFacts(msgspec.Struct, frozen=True, kw_only=True):
     failures: int
     first_seen: Micros
     last_seen: Micros
+    closed: int = 0
+    completed: bool = False
     trend: tuple[int, ...] = ()
     jobs: tuple[str, ...] = ()
     jobs_total: int = 0
     tenants_total: int = 0
     release: str | None = None
+
+    @property
+    def open(self) -> int:
+        """The failed runs that a retry would run again."""
+        return self.failures - self.closed
 
 
 class Lane(msgspec.Struct, frozen=True):

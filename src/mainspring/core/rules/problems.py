@@ -170,20 +170,37 @@ def _place(problem: Problem) -> tuple[bool, int, int, str]:
 # --- errors
 
 
+def noticed(group: ErrorFacts, now: Micros) -> Literal["new_error", "growing_error"] | None:
+    """Why an error group needs attention, as long as it is not mended."""
+    if now - group.first_seen < NEW_FOR:
+        return "new_error"
+    return None if _growth(group.trend) is None else "growing_error"
+
+
+def mended(group: ErrorFacts, now: Micros) -> bool:
+    """Whether no failed run is left to retry, and all jobs work again. An error that only the automatic retries have
+    absorbed may come back at any moment: it is mended after an hour without it."""
+    return not group.open and group.completed and (group.failures > 0 or now - group.last_seen >= HOUR)
+
+
 def error_problems(facts: Facts) -> Iterator[Problem]:
-    """An error after which every execution so far was retried with success, or will be retried, is a warning: nothing
-    has failed for good."""
+    """An error without open failures is a warning: every execution so far was retried, or will be."""
     for group in facts.errors:
-        if facts.now - group.first_seen < NEW_FOR:
-            last = _age(group.last_seen, facts.now)
-            often = f"{_attempts(group.count)}, {_runs(group)}{_tenants(group)}{_release(group)}, last {last} ago"
-            severity: Severity = "bad" if facts.now - group.last_seen < HOUR and group.failures else "warn"
-            yield _error(group, "new_error", severity, f"is new in {_jobs(group)}", often)
-        elif (grown := _growth(group.trend)) is not None:
-            recent, before = grown
-            often = f"{_attempts(recent)} in the last two hours, {before:,} in the 22 before{_tenants(group)}"
-            text = f"occurs much more often than before in {_jobs(group)}"
-            yield _error(group, "growing_error", "bad" if group.failures else "warn", text, often)
+        if mended(group, facts.now):
+            continue
+        match noticed(group, facts.now):
+            case "new_error":
+                last = _age(group.last_seen, facts.now)
+                often = f"{_attempts(group.count)}, {_runs(group)}{_tenants(group)}{_release(group)}, last {last} ago"
+                severity: Severity = "bad" if facts.now - group.last_seen < HOUR and group.open else "warn"
+                yield _error(group, "new_error", severity, f"is new in {_jobs(group)}", often)
+            case "growing_error":
+                recent, before = _growth(group.trend) or (0, 0)
+                often = f"{_attempts(recent)} in the last two hours, {before:,} in the 22 before{_tenants(group)}"
+                text = f"occurs much more often than before in {_jobs(group)}"
+                yield _error(group, "growing_error", "bad" if group.open else "warn", text, often)
+            case None:
+                pass
 
 
 def _error(group: ErrorFacts, kind: ProblemKind, severity: Severity, text: str, evidence: str) -> Problem:
@@ -193,6 +210,7 @@ def _error(group: ErrorFacts, kind: ProblemKind, severity: Severity, text: str, 
         "tenants_total": group.tenants_total,
         "attempts": group.count,
         "failures": group.failures,
+        "open_failures": group.open,
         "first_release": group.release,
         "trend": list(group.trend),
     }
@@ -204,7 +222,7 @@ def _error(group: ErrorFacts, kind: ProblemKind, severity: Severity, text: str, 
         evidence=evidence,
         since=to_datetime(group.first_seen),
         count=group.count,
-        fix="retry_probe" if group.failures else "open_error",
+        fix="retry_probe" if group.open else "open_error",
         details=details,
     )
 
@@ -221,8 +239,21 @@ def _attempts(count: int) -> str:
 
 
 def _runs(group: ErrorFacts) -> str:
-    """The runs that had no attempt left."""
-    return f"{group.failures:,} failed run{'s' * (group.failures != 1)}" if group.failures else "no run failed"
+    """The runs that had no attempt left, and what became of them.
+
+    >>> facts = ErrorFacts(id="e", title="E", count=3, failures=3, first_seen=0, last_seen=0, closed=2)
+    >>> _runs(facts), _runs(msgspec.structs.replace(facts, closed=3))
+    ('1 failed run', '3 failed runs, none left to retry')
+    """
+    if not group.failures:
+        return "no run failed"
+    if not group.open:
+        return f"{_failed_runs(group.failures)}, none left to retry"
+    return _failed_runs(group.open)
+
+
+def _failed_runs(count: int) -> str:
+    return f"{count:,} failed run{'s' * (count != 1)}"
 
 
 def _jobs(group: ErrorFacts) -> str:

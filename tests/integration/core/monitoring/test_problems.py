@@ -122,6 +122,47 @@ async def test_a_new_error_group_until_it_is_muted(nodes: Nodes) -> None:
         assert await current(app) == []
 
 
+async def test_an_error_whose_runs_were_retried_with_success_is_no_problem_any_more(nodes: Nodes) -> None:
+    app, broken = nodes.app(fold_interval=0.05), True
+
+    @app.job("sync-stock", max_attempts=1)
+    def sync() -> None:
+        if broken:
+            raise ConnectionError("supplier does not answer")
+
+    async with app:
+        for _ in range(2):
+            await app.wait(await app.enqueue("sync-stock") or "")
+        await until(lambda: counted(app, 2))
+        [error] = await current(app)
+        assert (error.fix, error.details["open_failures"]) == ("retry_probe", 2)
+        group = error.subject.id or ""
+
+        failed = await app.executions(status="failed")
+        await app.wait(await app.retry(failed[0].id))  # fails again: this retry is open, what it repeats is not
+        await until(lambda: counted(app, 3))
+        [error] = await current(app)
+        assert (error.severity, error.details["failures"], error.details["open_failures"]) == ("bad", 3, 2)
+        assert error.evidence.startswith("3 failed attempts, 2 failed runs, last ")
+
+        broken = False
+        bulk = await app.errors.retry(group)
+        await app.bulk.wait(bulk.id)
+        view = await app.errors.get(group)
+        assert (view.failures, view.open_failures) == (3, 0)
+        await until(lambda: no_problem(app))
+        retried = await app.get((await app.errors.get(group)).last_retry_id or "")
+        assert retried.state == "completed"
+
+
+async def counted(app: Mainspring, failures: int) -> bool:
+    return [each.failures for each in await app.errors.all()] == [failures]
+
+
+async def no_problem(app: Mainspring) -> bool:
+    return await current(app) == []
+
+
 async def test_processes_that_went_silent_or_lack_the_code(nodes: Nodes) -> None:
     clock = FakeClock()
     app = nodes.app(clock=clock, **ON_A_FAKE_CLOCK)

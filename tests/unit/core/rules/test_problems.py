@@ -107,6 +107,9 @@ CASES: dict[str, tuple[str, str, str | None, dict[str, Any]]] = {
     "new error": ("new_error", "bad", "retry_probe", {"errors": [error()]}),
     "new error, over": ("new_error", "warn", "retry_probe", {"errors": [error(last_seen=NOW - 2 * HOUR)]}),
     "new error, retried": ("new_error", "warn", "open_error", {"errors": [error(failures=0)]}),
+    "new error, its runs retried": ("new_error", "warn", "open_error", {"errors": [error(closed=3)]}),
+    "new error, absorbed": ("new_error", "warn", "open_error", {"errors": [error(failures=0, completed=True)]}),
+    "new error, some retried": ("new_error", "bad", "retry_probe", {"errors": [error(closed=2, completed=True)]}),
     "growing, retried": (
         "growing_error",
         "warn",
@@ -279,6 +282,13 @@ def test_bad_ones_come_first_then_the_newest_of_a_kind() -> None:
     result = found(errors=errors, skew=9.0, channels={"store": False}, has_schedules=True)
     assert [each.kind for each in result] == ["no_scheduler", *["new_error"] * 3, "wakeups_down", "clock_skew"]
     assert [each.subject.id for each in result[1:4]] == ["1", "5", "9"]
+
+
+def test_an_error_without_open_failures_is_mended_once_its_jobs_complete() -> None:
+    assert found(errors=[error(closed=3, completed=True)]) == []
+    assert found(errors=[error(failures=0, completed=True, last_seen=NOW - HOUR)]) == []
+    [left] = found(errors=[error(closed=1, completed=True)])
+    assert (left.evidence[:34], left.details["open_failures"]) == ("128 failed attempts, 2 failed runs", 2)
 
 
 def test_one_kind_never_hides_the_others_and_what_is_left_out_is_counted() -> None:

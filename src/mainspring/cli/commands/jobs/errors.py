@@ -11,6 +11,7 @@ import click
 from ....core.errors.commands import Affected, ErrorGroupView, ErrorOrder, failed_with
 from ....core.render.entities import bulk_action_json
 from ....core.render.errors import error_group_detail_json, error_group_json
+from ....model.errors import ExecutionNotFound
 from ....model.values.reading import duration
 from ...bulk_actions import run_bulk_action
 from ...completion import names_of
@@ -80,13 +81,17 @@ def show_error(session: ClientSession, group: str) -> None:
 def retry_error(
     session: ClientSession, group: str, probe: int, pace: str | None, note: str | None, dry_run: bool
 ) -> None:
-    """Retry all executions that failed with it, as a bulk action that any node carries out."""
+    """Retry all executions that failed with it and were not retried since, as a bulk action that any node carries
+    out."""
+    view = session.call(lambda app: app.errors.get(group))
+    if not view.open_failures and not session.wants_json:
+        click.echo(f"nothing to retry: {_retried(session, view)}")
+        return
     if dry_run:
-        session.call(lambda app: app.errors.get(group))  # a misspelt group is an error
         run_bulk_action(session, "retry", "executions", failed_with(group), dry_run=True, yes=False)
         return
     begun = session.call(lambda app: app.errors.retry(group, probe=probe, pace=pace, note=note, by=operator()))
-    line = f"retrying {begun.total:,} executions: follow it with mainspring bulk wait {begun.id}"
+    line = f"retrying {_count(view.open_failures or 0, 'execution')}: follow it with mainspring bulk wait {begun.id}"
     session.show(bulk_action_json(begun), lambda: click.echo(line))
 
 
@@ -169,7 +174,7 @@ def _print_one(view: ErrorGroupView) -> None:
             "group": view.id,
             "error": _error(view),
             "where": view.frame,
-            "count": f"{view.count:,} failed attempts, {view.failures:,} for good",
+            "count": f"{_count(view.count, 'failed attempt')}, {view.failures:,} for good, {view.open_failures:,} open",
             "last 24 h": f"{sparkline(view.trend)}  ({sum(view.trend):,})",
             "first seen": moment(view.first_seen_at, at),
             "last seen": moment(view.last_seen_at, at),
@@ -182,6 +187,26 @@ def _print_one(view: ErrorGroupView) -> None:
     )
     if view.sample is not None:
         print_lines(view.sample.traceback or view.sample.error, f"execution {view.sample.execution_id}")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def _retried(session: ClientSession, view: ErrorGroupView) -> str:
+    """What became of its failed runs: `its 1 run was retried at 15:30:00 and completed`."""
+    if not view.failures:
+        return "no run has failed with it"
+    id = view.last_retry_id
+    if id is None:
+        return "its failed runs are no longer kept"
+    words = "its 1 run was retried" if view.failures == 1 else f"its {view.failures:,} runs were retried, the last"
+    try:
+        last = session.call(lambda app: app.get(id))
+    except ExecutionNotFound:
+        return words.removesuffix(", the last")
+    became = "and completed" if last.state == "completed" else f"and is {last.state}"
+    return f"{words} at {without_distance(moment(last.created_at))} {became}; see mainspring executions show {id}"
 
 
 def _error(view: ErrorGroupView) -> str:

@@ -9,13 +9,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from ....core.bulk.commands import BulkRequest
-from ....core.errors.commands import ErrorGroupView, ErrorOrder, failed_with
+from ....core.errors.commands import ErrorGroupView, ErrorOrder
 from ....core.errors.records import OTHER
 from ....core.filters import errors
 from ....core.views.execution import Execution
 from ....core.views.records import BulkAction, bulk_view
-from ....model.bulk import BulkPreview
 from .. import format
 from ..drawing.charts import Series, sparkline, stacked_bars
 from ..error_retries import DRY_RUN, PROBE, retry_offer, retry_url
@@ -29,8 +27,6 @@ PAGE = 40
 NEWEST = 10
 ACTIONS = 100
 """How many of the newest bulk actions are searched for a retry of the error."""
-COUNTED = 500
-"""Up to how many executions the page counts what a retry would run again: its dry run counts all of them."""
 NEW_FOR = timedelta(hours=24)
 
 
@@ -40,6 +36,7 @@ async def errors_page(
 ) -> Response:
     wanted = read_filter(errors.FIELDS, visit.request.query_params)
     found = await visit.engine.errors.find(**wanted, sort=sort, limit=PAGE, offset=offset)
+    left = await asyncio.gather(*map(visit.engine.errors.open_failures, found.items if visit.operates else ()))
     return visit.page(
         "errors/list.html",
         groups=found.items,
@@ -50,9 +47,9 @@ async def errors_page(
         sparks={group.id: _spark(group) for group in found.items},
         new_since=visit.now - NEW_FOR,
         retries={
-            group.id: retry_offer(visit, group.id, group.failures)
-            for group in found.items
-            if group.failures and group.id != OTHER
+            group.id: retry_offer(visit, group.id, failures.count)
+            for group, failures in zip(found.items, left, strict=False)
+            if failures.count
         },
         other=OTHER,
     )
@@ -61,15 +58,12 @@ async def errors_page(
 @router.get("/{id}")
 async def error_page(visit: Viewing, id: str) -> Response:
     group = await visit.engine.errors.get(id)
-    newest, retry, last_retry = await asyncio.gather(
-        _newest(visit, group), _retry(visit, group), _last_retry(visit, group)
-    )
+    newest, last_retry = await asyncio.gather(_newest(visit, group), _last_retry(visit, group))
     return visit.page(
         "errors/one.html",
         group=group,
         chart=_chart(visit, group),
         executions=newest,
-        retry=retry,
         last_retry=last_retry,
         retry_url=retry_url(visit, group.id),
         probe_url=retry_url(visit, group.id, PROBE),
@@ -109,17 +103,8 @@ async def _newest(visit: Visit, group: ErrorGroupView) -> list[Execution]:
     return [Execution(row) for row in rows]
 
 
-async def _retry(visit: Visit, group: ErrorGroupView) -> BulkPreview | None:
-    """How many executions a retry would run again, for those who may start it."""
-    if group.id == OTHER or not visit.operates:
-        return None
-    request = BulkRequest("retry", filter=failed_with(group.id))
-    return await visit.engine.bulk_actions.preview(request, role=visit.principal.role, patience=0, most=COUNTED)
-
-
 async def _last_retry(visit: Visit, group: ErrorGroupView) -> BulkAction | None:
-    """The newest bulk action that retried this error: executions stay failed after their retry has completed, so
-    without it one would retry them twice."""
+    """The newest bulk action that retried this error: executions stay failed after their retry has completed."""
     found = (bulk_view(row) for row in await visit.engine.bulk_actions.list(ACTIONS))
     return next((each for each in found if each.filter.get("error_group") == group.id), None)
 

@@ -144,7 +144,7 @@ def _mend(visit: Visit, problem: Problem, link: str) -> tuple[str, str, dict[str
     name = subject.id or subject.name
     match problem.fix:
         case "retry_probe" if visit.operates:
-            offer = retry_offer(visit, name, problem.details["failures"])
+            offer = retry_offer(visit, name, problem.details["open_failures"])
             return offer.words, offer.url, None
         case "why":
             return "Why?", f"{visit.url('jobs', name)}#why", None
