@@ -128,6 +128,12 @@ COMMANDS: list[Row] = [
 PARAMETERS: list[Row] = [
     ("jobs trigger greet --app shop:app", "params.name is missing", "takes (name: str"),
     ("jobs trigger greet --app shop:app --param nme=x", "'nme'", "did you mean 'name'?"),
+    (
+        "jobs trigger greet --app shop:app --param nme=3",
+        "params has no parameter 'nme'; did you mean 'name'?",
+        "takes (",
+    ),
+    ("exec greet --app shop:app --param nme=3", "params has no parameter 'nme'; did you mean 'name'?", "takes ("),
     ("jobs trigger greet --app shop:app --param name", "'name'", "key=value"),
     ("jobs trigger greet --app shop:app --param name=a --param times=two", "params.times: 'two'", "allowed: int"),
     ("jobs trigger greet --app shop:app --params [1]", "'[1]'", '{"url": "x"}'),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import JobContext, Mainspring, every
+from mainspring import InvalidValue, JobContext, Mainspring, every
 from mainspring.server.api import create_api
 from tests.api.client import Client, client_of
 from tests.integration.gate import Gate
@@ -186,6 +186,25 @@ async def test_what_is_wrong_with_a_new_job_is_named(memory_nodes: Nodes, body: 
         error = await client.refused(400, "POST", "/api/v1/jobs", body)
         assert error["details"][0]["field"] == field
         assert (await client.get("/api/v1/jobs"))["total"] == 1
+    await app.close()
+
+
+@pytest.mark.req("API-3")
+async def test_an_unknown_name_has_one_message_here_and_in_code(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+
+    @app.job("fetch")
+    async def fetch(url: str = "") -> None: ...
+
+    with pytest.raises(InvalidValue) as refused:
+        await app.enqueue("fetch", {"ulr": 3})
+    assert "params has no parameter 'ulr'; did you mean 'url'? Handler 'fetch' takes" in str(refused.value)
+    async with client_of(app) as client:
+        for path, body in (("jobs", {"handler": "fetch"}), ("jobs/fetch/trigger", {})):
+            error = await client.refused(400, "POST", f"/api/v1/{path}", body | {"params": {"ulr": 3}})
+            assert error["message"] == str(refused.value)
+        error = await client.refused(400, "POST", "/api/v1/jobs", {"handler": "fetch", "every": "5m"})
+        assert error["details"][0]["remedy"] == "Did you mean 'schedule'?"
     await app.close()
 
 

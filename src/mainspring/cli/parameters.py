@@ -14,6 +14,7 @@ import msgspec
 from ..app.mainspring import Mainspring
 from ..core.declaring.job_specs import field_meant, name_in_requests, options_of, taken_away
 from ..core.declaring.options import EDITABLE, HTTP_FIELDS
+from ..core.declaring.signature import PayloadMismatch
 from ..core.queries.part_of_id import SHORTEST as SHORTEST
 from ..core.queries.part_of_id import is_part, with_part
 from ..core.views.execution import Execution
@@ -91,11 +92,11 @@ def as_options(error: InvalidValue, pairs: Sequence[str]) -> InvalidValue:
     """An error about parameters or the window, in terms of the options that were typed."""
     if error.field.startswith("window"):
         return _window_error(error)
-    hint = quoting_hint(error.field.removeprefix("params."), pairs)
+    about_type = not (isinstance(error, PayloadMismatch) and error.message)
+    hint = quoting_hint(error.field.removeprefix("params."), pairs) if about_type else ""
     if not hint:
         return error
-    remedy = f"{error.remedy}. {hint}" if error.remedy else hint
-    return InvalidValue(error.field, error.value, error.allowed, remedy)
+    return error.reworded(remedy=f"{error.remedy}. {hint}" if error.remedy else hint)
 
 
 def quoting_hint(name: str, pairs: Sequence[str]) -> str:
@@ -186,7 +187,7 @@ def called(session: ClientSession, work: Any) -> Any:
     try:
         return session.call(work)
     except InvalidValue as error:
-        raise InvalidValue(name_in_requests(error.field), error.value, error.allowed, error.remedy) from None
+        raise error.reworded(field=name_in_requests(error.field)) from None
 
 
 async def find_execution(app: Mainspring, text: str) -> Execution:

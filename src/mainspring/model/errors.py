@@ -33,6 +33,11 @@ class InvalidValue(MainspringError, ValueError):
         line = f"{self.field}: {shown(self.value)} is not valid; allowed: {self.allowed}"
         return f"{line}. {self.remedy}" if self.remedy else line
 
+    def reworded(self, *, field: str | None = None, remedy: str | None = None) -> InvalidValue:
+        """The same error with another name of the field, or another remedy."""
+        given = self.remedy if remedy is None else remedy
+        return InvalidValue(field or self.field, self.value, self.allowed, given)
+
 
 class InvalidDeclaration(InvalidValue):
     """A value in the declaration of a job that cannot be used: also names the job, the file and the line.

@@ -65,7 +65,7 @@ class Declaration(msgspec.Struct, frozen=True):
                 return self._spec(filled, signature, tz, defaults)
             except InvalidValue as error:
                 remedy = f"{error.remedy}{'. ' if error.remedy else ''}It comes from a setting"
-                raise InvalidValue(error.field, error.value, error.allowed, remedy) from None
+                raise error.reworded(remedy=remedy) from None
 
     def _spec(self, options: dict[str, Any], signature: Signature, tz: str, defaults: JobDefaults) -> JobSpec:
         given = defaults.under(options)

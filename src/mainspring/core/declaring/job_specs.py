@@ -25,7 +25,7 @@ from ..rules.limits import check_limits, parameters_in_keys
 from ..rules.secret_params import ANY, has_secrets, hide, is_secret, keep, refuse_mask, union
 from .option_values import NO_WINDOW, check_description, check_mapping
 from .options import EDITABLE, HTTP_FIELDS, OPTIONS, PROCESS_LIMITS, refuse_unknown
-from .signature import PayloadMismatch, Signature
+from .signature import Signature
 from .synonyms import SYNONYMS
 
 _CHECKS = {name: option.check for name, option in OPTIONS.items() if option.check is not None}
@@ -222,7 +222,7 @@ def _with_its_source(error: InvalidValue, signature: Signature | None, params: A
     if signature is None or name not in signature.required or name in params:
         return error
     remedy = f"{error.remedy}. A job that starts by itself needs a default for {name!r}, or params={{{name!r}: ...}}"
-    return PayloadMismatch(error.field, error.value, error.allowed, remedy, f"{error.field} is missing")
+    return error.reworded(remedy=remedy)
 
 
 # --- defaults from the settings -------------------------------------------------------------------------------

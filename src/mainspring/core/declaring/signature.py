@@ -56,6 +56,10 @@ class PayloadMismatch(InvalidValue):
         stop = "" if self.message.endswith("?") else "."
         return f"{self.message}{stop} {self.remedy}"
 
+    def reworded(self, *, field: str | None = None, remedy: str | None = None) -> PayloadMismatch:
+        given = self.remedy if remedy is None else remedy
+        return PayloadMismatch(field or self.field, self.value, self.allowed, given, self.message)
+
 
 class Signature:
     """The parameters of a handler. Checks payloads, encodes them for the store and reads them back.

@@ -116,4 +116,4 @@ def _named(field: str) -> Iterator[None]:
     try:
         yield
     except InvalidValue as error:
-        raise InvalidValue(field, error.value, error.allowed, error.remedy) from None
+        raise error.reworded(field=field) from None

@@ -106,7 +106,7 @@ def named_as_given() -> Iterator[None]:
     except InvalidValue as error:
         word = error.field.partition(" ")[0]  # such as "window begin", or "hours of job 'crawl'"
         given = word if word in ("window", "hours") else name_in_requests(error.field)
-        raise InvalidValue(given, error.value, error.allowed, error.remedy) from None
+        raise error.reworded(field=given) from None
 
 
 async def _create(call: Posting, name: str | None, handler: str, body: JobFields, extra: dict[str, Any]) -> Response:
