@@ -18,6 +18,7 @@ from ..model.errors import (
     nearest,
 )
 from ..model.values.reading import DURATION_ALLOWED, INSTANT_ALLOWED
+from ..model.values.terminal_text import on_terminal
 
 REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 INPUT_ERRORS = (InvalidValue, NotFound, ConfigurationError, DuplicateRegistration, StoreError)
@@ -88,7 +89,7 @@ def one_line(error: Exception, typed: Typed) -> str:
             text = f"{type(error).__name__}: {error}"
         case _:
             text = str(error)
-    return " ".join(text.split())
+    return on_terminal(" ".join(text.split()), keep="")
 
 
 # --- errors of ours -------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Arguments are kept on the exception as attributes and in `args`, so that errors 
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 from collections.abc import Iterable
 from datetime import timedelta
@@ -278,8 +279,17 @@ class SchemaMismatch(StoreError):
 
 def shown(value: object) -> str:
     """`repr`, cut so that an error stays one readable line."""
-    text = repr(value)
+    text = repr(_beginning(value))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _beginning(value: object) -> object:
+    """No more of a long text, list or object than is shown: the `repr` of a megabyte takes long."""
+    if isinstance(value, str | bytes | list | tuple) and len(value) > _SHOWN:
+        return value[: _SHOWN + 1]
+    if isinstance(value, dict) and len(value) > _SHOWN:
+        return dict(itertools.islice(value.items(), _SHOWN))
+    return value
 
 
 def declared(subject: str, where: str) -> str:

@@ -24,6 +24,8 @@ from .limits import Limits
 
 MOST_BYTES = 1024 * 1024
 SMALL_BYTES = 64 * 1024
+MOST_PARAMETERS = 500
+"""In the query of a request. Frameworks take quadratic time to read them."""
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 DASHBOARD = "/dashboard/"
 FORM_TYPE = "application/x-www-form-urlencoded"
@@ -74,6 +76,8 @@ def _check(scope: Scope, headers: Headers) -> None:
     body for it would be the next request here: so nothing more is read from that connection."""
     if "content-length" in headers and "transfer-encoding" in headers:
         raise HTTPException(400, "give either Content-Length or Transfer-Encoding, not both", {"Connection": "close"})
+    if scope.get("query_string", b"").count(b"&") >= MOST_PARAMETERS:
+        raise HTTPException(400, f"the query has more than {MOST_PARAMETERS} parameters")
     length = headers.get("content-length", "0")
     size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else MOST_BYTES + 1
     if size > MOST_BYTES:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ...core.rules.problems import span_text
 from ...model.values.reading import zone
+from ...model.values.terminal_text import on_terminal
 
 _UTC_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b")
 LONGEST = 400
@@ -45,7 +46,7 @@ def console() -> Console:
 
 def note(text: str) -> None:
     """Print to standard error, so that a pipe gets the output alone."""
-    click.echo(text, err=True)
+    click.echo(on_terminal(text), err=True)
 
 
 def print_json(data: Any) -> None:
@@ -80,7 +81,7 @@ def cell(value: Text | str) -> Text:
     """Control characters, which could steer the reader's terminal, are escaped."""
     if isinstance(value, Text):
         return value
-    return Text("".join(char if char.isprintable() or char == "\n" else f"\\x{ord(char):02x}" for char in value))
+    return Text(on_terminal(value))
 
 
 def status(name: str | None) -> Text:

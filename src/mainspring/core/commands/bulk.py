@@ -5,6 +5,7 @@ For everything that a filter finds, and for what may be large, there are bulk ac
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, TypeAlias, get_args
 
@@ -150,6 +151,7 @@ async def _all(command: str, ids: Sequence[str], one: One, on_item: OnItem) -> B
     for id in ids:
         try:
             items.append(await _tried(id, one))
+            await asyncio.sleep(0)  # other tasks get a turn: the memory store never yields by itself
             on_item(items[-1])
         except (StoreError, OSError) as error:
             if not items:  # nothing was done, so there is nothing to report

@@ -6,6 +6,7 @@ whatever is deployed, until it is reverted. One entry in the store holds both.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -30,6 +31,8 @@ from ..rules.opening_hours import named_by
 FRESH_FOR = 2.0
 """Seconds for which a scheduler keeps what it read. After that an edit is in force everywhere."""
 PAGE = 1_000
+YEARS = 5
+"""How far ahead and back openings are searched."""
 SHOWN_IN_AUDIT = 20
 
 
@@ -83,9 +86,20 @@ class Calendars:
         if old:
             found = {entry.key: entry for entry in await self._store.entries("calendar", "", sorted(old))}
             for name in old:
-                self._kept[name] = (_calendar_of(found.get(name)), now + FRESH_FOR)
+                calendar = _calendar_of(found.get(name))
+                if calendar is not None:
+                    await self._lay_out(calendar)
+                self._kept[name] = (calendar, now + FRESH_FOR)
         read = {name: self._kept[name][0] for name in wanted}
         return {name: found for name, found in read.items() if found is not None}
+
+    async def _lay_out(self, calendar: Calendar) -> None:
+        """Prepare the years that schedulers look at. A year of a large calendar takes milliseconds, so other tasks get
+        a turn in between."""
+        year = to_datetime(await self._store.now()).year if calendar.is_large else 0
+        for each in range(year - YEARS, year + YEARS + 1) if calendar.is_large else ():
+            if calendar.lay_out(each):
+                await asyncio.sleep(0)
 
     async def of(self, jobs: Iterable[Job]) -> dict[str, Calendar]:
         """The calendars that these jobs name. Nearly always there are none, and nothing is read."""

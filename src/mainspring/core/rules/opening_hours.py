@@ -21,8 +21,8 @@ from ...model.time.instants import Micros, to_datetime, to_micros
 from ...model.time.zones import known_zone
 from ...model.triggers import Trigger
 
-MOST_CLOSINGS = 1_000
-"""Closings that are searched for a tick. Past them, the search finds none."""
+MOST_CLOSINGS = 400
+"""Closings that are searched for a tick, more than a year of nights. Past them, the search finds none."""
 
 NONE: Mapping[str, Calendar] = {}
 _INSTANT = timedelta(microseconds=1)

@@ -18,9 +18,12 @@ import msgspec
 from ..errors import InvalidValue
 from ..time.zones import known_zone
 from ..values.reading import WEEKDAYS, weekday
-from .recurrence import DAYS, begins
+from .recurrence import DAYS, begins, effort
 
 MOST_BLOCKS = 10_000
+MOST_EFFORT = 20_000
+"""For the entries of a calendar together, see `Block.effort`: schedulers lay out a year of them at a time."""
+LARGE = 1_000
 YEARS = (1900, 9000)
 LONGEST_REPEATED = timedelta(days=366)
 
@@ -46,7 +49,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def text(self) -> str:
         """The entry as users write it in a list, or followed by its rule."""
-        if self == _yearly("", "", self.begin.month, self.begin.day):
+        if self.rule == "FREQ=YEARLY" and self == _yearly("", "", self.begin.month, self.begin.day):
             return f"{self.begin:%m-%d}"
         if self.rule is not None and self.rule.startswith(_WEEKLY):
             names = ",".join(WEEKDAYS[DAYS.index(day)][:3] for day in self.rule.removeprefix(_WEEKLY).split(","))
@@ -61,6 +64,10 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             plain = f"{_short(self.begin)}{mark}/{_short(self.end)}{mark}"
             plain += "" if self.tz in (None, "UTC") else f" {self.tz}"
         return f"{plain} {self.rule}" if self.rule else plain
+
+    def effort(self) -> int:
+        """What it costs to lay it out for a year, in microseconds or so."""
+        return 1 if self.rule is None else effort(self.rule) + len(self.without)
 
 
 class CalendarSpan(NamedTuple):
@@ -100,6 +107,21 @@ class Calendar(msgspec.Struct, frozen=True, dict=True):
         since = rows[at][1] if at >= 0 else datetime(year, 1, 1)
         until = rows[at + 1][0] if at + 1 < len(rows) else datetime(year + 1, 1, 1)
         return CalendarSpan(False, since, until, "")
+
+    @property
+    def is_large(self) -> bool:
+        """Whether laying out a year takes long enough to be done ahead of its use."""
+        if "large" not in self.__dict__:
+            self.__dict__["large"] = sum(block.effort() for block in self.blocks) > LARGE
+        return bool(self.__dict__["large"])
+
+    def lay_out(self, year: int) -> bool:
+        """Work out its stretches in this year. False if that was done before."""
+        kept = self.__dict__.setdefault("years", {})
+        missing = [tz for tz in self.zones if (tz, year) not in kept]
+        for tz in missing:
+            self._of_year(tz, year)
+        return bool(missing)
 
     def texts(self) -> list[str]:
         return [block.text() for block in self.blocks]
@@ -147,8 +169,8 @@ def _occurrences(
     if block.rule is None:
         return [(block.begin, block.end, block.label)]
     size = block.end - block.begin
-    found = begins(block.begin, block.rule, tz, begin - size, end)
-    return [(at, at + size, block.label) for at in found if at not in block.without]
+    found, without = begins(block.begin, block.rule, tz, begin - size, end), frozenset(block.without)
+    return [(at, at + size, block.label) for at in found if at not in without]
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -176,7 +198,12 @@ def checked(field: str, found: Calendar) -> Calendar:
     """Refuse calendars that would be slow or cannot be stored."""
     if len(found.blocks) > MOST_BLOCKS:
         raise InvalidValue(field, f"{len(found.blocks):,} entries", f"at most {MOST_BLOCKS:,} entries")
+    effort = 0
     for block in found.blocks:
+        if (effort := effort + block.effort()) > MOST_EFFORT:
+            allowed = f"entries that repeat at most {MOST_EFFORT:,} times a year together"
+            remedy = "One with COUNT or BY... counts ten times and more: merge entries, or write their dates out"
+            raise InvalidValue(field, block.text(), allowed, remedy)
         if not block.begin < block.end:
             raise InvalidValue(field, block.text(), "a begin before its end")
         if not YEARS[0] <= block.begin.year <= block.end.year <= YEARS[1]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import ConfigurationError, InvalidValue
 from ..time.zones import known_zone
-from .calendar import Block, Calendar, checked, wall
+from .calendar import MOST_EFFORT, Block, Calendar, checked, wall
 from .recurrence import check_rule
 
 LONGEST = 10_000_000
@@ -32,8 +32,15 @@ def calendar_from_ics(text: str) -> Calendar:
     except ValueError as error:
         allowed = "a whole calendar of RFC 5545, from BEGIN:VCALENDAR to END:VCALENDAR"
         raise InvalidValue(".ics", text[:40], allowed, f"The file may be cut off: {error}") from None
-    blocks = (_checked_block(number, event) for number, event in enumerate(events, 1))
-    return checked(".ics", Calendar(tuple(block for block in blocks if block is not None)))
+    blocks: list[Block] = []
+    effort = 0
+    for number, event in enumerate(events, 1):
+        if (block := _checked_block(number, event)) is not None:
+            blocks.append(block)
+            effort += block.effort()
+        if effort > MOST_EFFORT:
+            break  # the check below refuses it; reading the other events could take minutes
+    return checked(".ics", Calendar(tuple(blocks)))
 
 
 def _checked_block(number: int, event: Any) -> Block | None:

@@ -29,6 +29,7 @@ ALIASES = {
     "@hourly": "0 * * * *",
 }
 HORIZON_YEARS = 50
+LONGEST = 1_000
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -65,6 +66,8 @@ def normalise(expression: object) -> str:
     """The expression with aliases expanded and single spaces; refuses what has the wrong number of fields."""
     if not isinstance(expression, str) or not expression.strip():
         raise InvalidValue("cron", expression, "5 fields, or 6 with seconds first", 'Such as "0 2 * * *"')
+    if len(expression) > LONGEST:
+        raise InvalidValue("cron", expression, f"at most {LONGEST} characters")
     text = " ".join(expression.split())
     if text.startswith("@"):
         return _alias(text)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...model.values.ids import short_id
+from ...model.values.terminal_text import on_terminal
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
 INDENT = 36
@@ -66,8 +67,16 @@ class ConsoleFormatter(logging.Formatter):
         self._indent = " " * (indent + len(self._process))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        origin = "" if record.name.partition(".")[0] == "mainspring" else f"{record.name}: "
+        origin = "" if record.name.partition(".")[0] == "mainspring" else f"{on_terminal(record.name, keep='')}: "
         return f"{self.time(_time(record))} {self.level(record.levelname)}{origin}{self.text(record)}"
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.exc_text:  # another formatter has kept it as it was
+            record.exc_text = on_terminal(record.exc_text)
+        return super().format(record)
+
+    def formatException(self, ei: Any) -> str:
+        return on_terminal(super().formatException(ei))
 
     def time(self, moment: datetime) -> str:
         return self.dim(moment.astimezone().strftime("%H:%M:%S.%f")[:-3])
@@ -83,13 +92,14 @@ class ConsoleFormatter(logging.Formatter):
         """Mainspring's own lines begin with the event, lines of handlers with their job."""
         event, job = getattr(record, "event", None), getattr(record, "job", None)
         if event is not None and record.name.startswith("mainspring"):
-            return f"{self.event(event)} {self._event_text(record, str(event))}"
-        text = f"{self.bold(str(job))}: {record.message}" if job is not None else record.message
+            return f"{self.event(event)} {on_terminal(self._event_text(record, str(event)))}"
+        message = on_terminal(record.message, keep="")
+        text = f"{self.bold(on_terminal(str(job), keep=''))}: {message}" if job is not None else message
         execution_id = getattr(record, "execution_id", None)
         if execution_id is None:
             return text
         tenant, attempt = getattr(record, "tenant", None), getattr(record, "attempt", None)
-        whose = "" if tenant is None else f"tenant={tenant} "
+        whose = "" if tenant is None else f"tenant={on_terminal(str(tenant), keep='')} "
         again = f"attempt={attempt} " if isinstance(attempt, int) and attempt > 1 else ""
         return f"{text} {self.dim(f'{whose}{again}{short_id(str(execution_id))}')}"
 
@@ -155,7 +165,7 @@ class EventText:
 
 def first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
-    return line if line.isprintable() else json.dumps(line, ensure_ascii=False)
+    return line if line.isprintable() else on_terminal(json.dumps(line, ensure_ascii=False), keep="")
 
 
 def _short_fields(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from ...model.values.ids import ENDING
+from ...model.values.terminal_text import on_terminal
 from .formats import ConsoleFormatter, first_line
 from .setup import already_configured, is_coloured, write_to_stderr
 
@@ -48,7 +49,7 @@ class RunLineFormatter(ConsoleFormatter):
     def _run_line(self, record: Any) -> str:
         """The job, how it ended, where to look at it; an error or reason without a traceback below."""
         fields: dict[str, Any] = record.__dict__
-        tenant = f" for {fields['tenant']}" if fields.get("tenant") else ""
+        tenant = f" for {on_terminal(str(fields['tenant']), keep='')}" if fields.get("tenant") else ""
         line = f"{self.bold(record.job)}{tenant} {self._ending(fields)}"
         line += f"  {self._dashboard}/executions/{record.execution_id[-ENDING:]}"
         why = None if record.exc_text else fields.get("error") or self._why(fields)

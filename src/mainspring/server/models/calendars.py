@@ -10,8 +10,10 @@ from ...core.render.entities import CalendarSummaryJson
 from .fields import NO_NUL, Strict
 from .lists import ShortList, ShortListJson
 
-MOST_ENTRIES = 5_000
+MOST_ENTRIES = 2_000
 MOST_ICS = 900_000
+MOST_COMPONENTS = 2_000
+"""Events and other parts of an .ics file."""
 
 
 class CalendarSet(Strict):

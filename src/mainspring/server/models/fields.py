@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, get_args
 
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ...model.execution import State
 from ...model.job import JobState
@@ -18,6 +18,8 @@ from ...model.job import JobState
 PAGE = 50
 MOST_PER_PAGE = 200
 MOST_OFFSET = 10_000
+MOST_FIELDS = 200
+"""No request has as many."""
 
 
 def _whole(value: Any) -> Any:
@@ -53,6 +55,14 @@ Reason = Annotated[str, Field(min_length=1, max_length=1_000, pattern=NO_NUL)]
 
 class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_fields(cls, given: Any) -> Any:
+        """Each unknown field is an error of its own, so thousands of them are refused together."""
+        if isinstance(given, dict) and len(given) > MOST_FIELDS and cls.model_config.get("extra") == "forbid":
+            raise ValueError(f"an object of at most {MOST_FIELDS} fields")
+        return given
 
 
 class QueryFields(Strict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -11,13 +12,13 @@ from starlette.responses import Response
 
 from ...core.commands.idempotency import Answer
 from ...core.jobs.calendars import CalendarView
-from ...core.render.entities import CalendarJson, calendar_json
-from ...model.calendars.calendar import Calendar, calendar
+from ...core.render.entities import CalendarJson, CalendarSummaryJson, calendar_json, rendered
+from ...model.calendars.calendar import Block, Calendar, calendar, checked
 from ...model.errors import InvalidValue
 from ...model.job import Job
 from ..access import GuardedRoute, Role
 from ..errors import respond
-from ..models.calendars import CalendarList, CalendarSet, CalendarsJson
+from ..models.calendars import MOST_COMPONENTS, CalendarList, CalendarSet, CalendarsJson
 from ..models.commands import Empty
 from ..models.lists import listed
 from ..request import Call, Operating, Posting, Viewing, json
@@ -58,19 +59,9 @@ async def get_calendar(call: Viewing, name: CalendarName) -> Response:
 async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -> Response:
     """Put a calendar in place of what is stored under its name. It stays until it is set again or reverted; schedulers
     follow within seconds. Needs the right to change every job that names it."""
-    blocks: list[Any] = []
-    if body.ics:
-        if "\x00" in body.ics or not body.ics.lstrip("\ufeff \r\n").upper().startswith("BEGIN:VCALENDAR"):
-            raise InvalidValue("ics", body.ics[:40], _ICS)
-        with _named("ics"):
-            blocks += calendar(name, body.ics).blocks
-    if body.entries:
-        with _named("entries"):
-            blocks += calendar(name, body.entries).blocks
-    if not body.ics and not body.entries:
-        raise InvalidValue("entries", body.entries, "at least one entry, or ics")
+    blocks = await asyncio.to_thread(_blocks, name, body)  # an .ics file takes seconds to read
     with _named("entries"):
-        view = await call.engine.calendars.set(name, Calendar(tuple(blocks)), by=call.by, check=_check(call))
+        view = await call.engine.calendars.set(name, Calendar(blocks), by=call.by, check=_check(call))
     return respond(json(calendar_json(view)))
 
 
@@ -100,6 +91,24 @@ async def remove_calendar(call: Operating, name: CalendarName) -> Response:
     return respond(Answer(204))
 
 
+def _blocks(name: str, body: CalendarSet) -> tuple[Block, ...]:
+    blocks: tuple[Block, ...] = ()
+    if body.ics:
+        if "\x00" in body.ics or not body.ics.lstrip("\ufeff \r\n").upper().startswith("BEGIN:VCALENDAR"):
+            raise InvalidValue("ics", body.ics[:40], _ICS)
+        if body.ics.upper().count("BEGIN:") > MOST_COMPONENTS:
+            raise InvalidValue("ics", f"more than {MOST_COMPONENTS:,} events", f"at most {MOST_COMPONENTS:,}")
+        with _named("ics"):
+            blocks += calendar(name, body.ics).blocks
+    if body.entries:
+        with _named("entries"):
+            blocks += calendar(name, body.entries).blocks
+    if not blocks and not body.ics and not body.entries:
+        raise InvalidValue("entries", body.entries, "at least one entry, or ics")
+    with _named("entries"):
+        return checked(f"calendar {name!r}", Calendar(blocks)).blocks
+
+
 def _check(call: Call) -> Callable[[Job, Role], None] | None:
     """No job demands more than admin, so admins need no check."""
     return None if call.administers else call.may_steer
@@ -107,7 +116,7 @@ def _check(call: Call) -> Callable[[Job, Role], None] | None:
 
 def _summary(view: CalendarView) -> dict[str, Any]:
     """Without the entries, of which there may be thousands."""
-    return {name: value for name, value in calendar_json(view).items() if name != "entries"}
+    return rendered(CalendarSummaryJson, view, count=len(view.calendar.blocks))
 
 
 @contextmanager
