@@ -150,7 +150,7 @@ async def test_tenants_are_listed_by_what_waits_runs_and_failed(nodes: Nodes) ->
 
 @pytest.mark.req("DSH-1", "WHK-1")
 async def test_the_queue_of_webhooks_is_served_and_an_endpoint_is_no_tenant(nodes: Nodes) -> None:
-    app = _shop(nodes)
+    app = _shop(nodes, heartbeat=0.2)  # which reports what has ended
 
     @app.job("good")
     async def good(ctx: JobContext) -> None: ...
