@@ -62,9 +62,18 @@ EXPECTED = [
 
 
 def test_a_crontab_is_imported_once_and_taken_back(run: Run) -> None:
-    before = jobs(run)
     planned = run("import", "crontab", "crontab", "--handler", "shell", "--dry-run")
     assert actions(planned) == EXPECTED
+    assert not list(Path.cwd().glob("shop.db*")), "a dry run creates no database"
+    jobs(run)
+    with closing(sqlite3.connect("shop.db")) as connection:
+        connection.execute("DELETE FROM mainspring_jobs")  # as before a deploy that declares them
+        connection.commit()
+        planned = run("import", "crontab", "crontab", "--handler", "shell", "--dry-run")
+        assert connection.execute("SELECT count(*) FROM mainspring_jobs").fetchone() == (0,), "it declares no jobs"
+    assert actions(planned) == EXPECTED
+    before = jobs(run)
+    run("import", "crontab", "crontab", "--handler", "shell", "--dry-run")
     assert "7 minutes apart" in planned["rows"][3]["reason"]
     assert "@reboot" in planned["rows"][5]["reason"]
     assert planned["results"] == {"exact": 5, "changed": 0, "needs review": 1}

@@ -14,10 +14,14 @@ from typing import Any, TypeVar
 
 import click
 
+from ..app.adapters import make_store
 from ..app.mainspring import Mainspring
 from ..config.load import load
 from ..config.settings import Settings
-from ..model.errors import ConfigurationError
+from ..core.ports import Store
+from ..model.errors import ConfigurationError, SchemaMismatch
+from ..model.store.copy_records import key_of
+from ..model.store.messages import HeartbeatRequest
 from ..model.values.database_url import parse_url
 from .completion import applications
 from .load import load_app
@@ -25,6 +29,11 @@ from .screens.output import print_json
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+PAGE = 500
+NO_SCHEMA = (None, 0)
+"""What a database without Mainspring's tables has as the version of its schema."""
 
 
 class ClientSession:
@@ -41,16 +50,16 @@ class ClientSession:
 
     def call(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
         """Connect, do the work, disconnect."""
-        return asyncio.run(self._call(work))
+        return asyncio.run(_worked(self._app(), work))
 
-    async def _call(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
-        logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the command prints the result itself
-        app = self._app()
-        await app.open()
-        try:
-            return await work(app)
-        finally:
-            await app.close()
+    def look(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
+        """As `call`, for work that only reads the database: nothing is created, migrated or declared there."""
+        return asyncio.run(_worked(self.read_only_app(), work))
+
+    def rehearse(self, work: Callable[[Mainspring], Awaitable[T]]) -> T:
+        """As `look`, for work that needs the jobs which an application declares: it finds them in memory, beside a copy
+        of the jobs in the database."""
+        return self.look(work) if self._target is None else asyncio.run(_rehearsed(load_app(self._target), work))
 
     def _app(self) -> Mainspring:
         if self._target:
@@ -139,6 +148,60 @@ def operator() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "cli"
+
+
+async def _worked(app: Mainspring, work: Callable[[Mainspring], Awaitable[T]]) -> T:
+    logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the command prints the result itself
+    await app.open()
+    try:
+        return await work(app)
+    finally:
+        await app.close()
+
+
+async def _rehearsed(app: Mainspring, work: Callable[[Mainspring], Awaitable[T]]) -> T:
+    from ..stores.memory import MemoryStore  # other commands start without it
+
+    runtime, copy = app._runtime, MemoryStore(app._runtime.clock)
+    before = runtime.given_store
+    await copy.open()
+    if before is not None:
+        await _copy_jobs(before, copy)
+    elif _is_there(runtime.settings.database_url):
+        store = make_store(runtime.settings.with_changes({"auto_migrate": False}), runtime.clock)
+        try:
+            await _copy_jobs(store, copy)
+        finally:
+            await store.close()
+    runtime.given_store = copy
+    try:
+        return await _worked(app, work)
+    finally:
+        runtime.given_store = before
+
+
+def _is_there(url: str) -> bool:
+    """Whether the database may hold jobs."""
+    parsed = parse_url(url)
+    if parsed.scheme != "sqlite":
+        return parsed.scheme != "memory"
+    return Path(parsed.path).is_file() and not _is_foreign(Path(parsed.path))
+
+
+async def _copy_jobs(store: Store, copy: Store) -> None:
+    """With the processes, which know handlers. A database without Mainspring's tables has no jobs."""
+    try:
+        await store.open()
+    except SchemaMismatch as error:
+        if error.found in NO_SCHEMA:
+            return
+        raise
+    after = ""
+    while jobs := await store.copy_out("jobs", after, PAGE):
+        await copy.copy_in("jobs", jobs)
+        after = key_of(jobs[-1])
+    for worker in await store.workers():
+        copy.heartbeat(HeartbeatRequest(worker=worker, leases=(), lease=worker.lease))
 
 
 def _check_it_exists(url: str) -> None:

@@ -267,7 +267,7 @@ def _import(session: ClientSession, rows: Sequence[ImportRow], source: str, give
         planned = await imports.plan(wanted)
         return (None, planned) if dry_run else await imports.apply(planned, by=operator(), source=source)
 
-    id, planned = session.call(work)
+    id, planned = (session.rehearse if dry_run else session.call)(work)
     notes = NOTES.get(kind, [])
     session.show(report_json(id, planned, notes, dry_run), lambda: print_report(id, planned, notes, dry_run))
     return 0
@@ -277,12 +277,13 @@ def _undo(session: ClientSession, source: str | None, given: dict[str, Any]) -> 
     if source is not None:
         raise click.UsageError("--undo takes no source: it puts back what the last import, or --import ID, changed")
 
+    dry_run = given["dry_run"]
+
     async def work(app: Mainspring) -> tuple[str, list[UndoneJob]]:
         imports = (await app._runtime.engine()).imports
-        return await imports.undo(given["import_id"], by=operator(), dry_run=given["dry_run"])
+        return await imports.undo(given["import_id"], by=operator(), dry_run=dry_run)
 
-    id, undone = session.call(work)
-    dry_run = given["dry_run"]
+    id, undone = (session.look if dry_run else session.call)(work)
     session.show(undone_json(id, undone, dry_run), lambda: print_undone(id, undone, dry_run))
     return REFUSED if any(each.outcome == "kept" for each in undone) else 0
 
