@@ -48,7 +48,7 @@ async def list_calendars(call: Viewing, wanted: Annotated[CalendarList, Query()]
     responses=answers({200: (CalendarJson, "The calendar with its entries.")}, 404),
 )
 async def get_calendar(call: Viewing, name: CalendarName) -> Response:
-    return respond(json(calendar_json(await call.engine.calendars.get(name))))
+    return respond(await asyncio.to_thread(_whole, await call.engine.calendars.get(name)))
 
 
 @router.put(
@@ -62,7 +62,7 @@ async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -
     blocks = await asyncio.to_thread(_blocks, name, body)  # an .ics file takes seconds to read
     with _named("entries"):
         view = await call.engine.calendars.set(name, Calendar(blocks), by=call.by, check=_check(call))
-    return respond(json(calendar_json(view)))
+    return respond(await asyncio.to_thread(_whole, view))
 
 
 @router.post(
@@ -89,6 +89,11 @@ async def remove_calendar(call: Operating, name: CalendarName) -> Response:
     """Refused while a job names it. One that code declares comes back at the next start."""
     await call.engine.calendars.remove(name, by=call.by)
     return respond(Answer(204))
+
+
+def _whole(view: CalendarView) -> Answer:
+    """With thousands of entries, which take long to render."""
+    return json(calendar_json(view))
 
 
 def _blocks(name: str, body: CalendarSet) -> tuple[Block, ...]:
