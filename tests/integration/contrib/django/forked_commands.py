@@ -6,6 +6,7 @@ as one argument, such as "manage.py migrate -v0", and prints END after what it h
 
 from __future__ import annotations
 
+import gc
 import os
 import runpy
 import shlex
@@ -22,6 +23,7 @@ def main(folder: Path, commands: list[str]) -> None:
     sys.path[0] = str(folder)
     django.setup()
     assert threading.active_count() == 1, "a thread would be missing in the forked process"
+    gc.freeze()  # no process that ends looks through all that was loaded
     for command in commands:
         if (child := os.fork()) == 0:
             script, *arguments = shlex.split(command)
