@@ -150,7 +150,7 @@ def _unfit(error: Mapping[str, Any], route: object) -> dict[str, Any]:
         guess = field_meant(str(error["loc"][-1]), known)
         remedy = f"Did you mean {guess!r}?" if guess else ""
         return _detail(place, f"there is no such field; allowed: {', '.join(known)}", value, remedy)
-    said = error["ctx"]["error"] if error["type"] == "json_invalid" else error["msg"]
+    said = error.get("ctx", {}).get("error", error["msg"]) if error["type"] == "json_invalid" else error["msg"]
     return _detail(place, said.removeprefix("Value error, "), value)
 
 
