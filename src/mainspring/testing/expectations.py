@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.execution import ExecutionRow
+from ..model.execution import ExecutionRow, State
 from ..model.policies import Unique
 from ..model.time.instants import SECOND, Micros, seconds_to_micros, to_micros
 from ..model.triggers.base import instant_text
@@ -80,16 +80,17 @@ def _often(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def mismatch(claim: str, title: str, executions: Sequence[ExecutionRow]) -> AssertionError:
-    """The failed assertion, followed by the existing executions."""
-    lines = [line(execution) for execution in executions[-MOST_LINES:]]
+def mismatch(claim: str, title: str, executions: Sequence[ExecutionRow], *, results: bool = False) -> AssertionError:
+    """The failed assertion, followed by the existing executions; with `results`, those that completed show theirs."""
+    lines = [line(execution, results) for execution in executions[-MOST_LINES:]]
     more = len(executions) - len(lines)
     shown = [f"  ... and {more:,} earlier ones"] if more else []
     return AssertionError("\n".join([claim, f"{title}:", *shown, *(lines or ["  (nothing)"])]))
 
 
-def line(execution: ExecutionRow) -> str:
+def line(execution: ExecutionRow, result: bool = False) -> str:
     parts = [f"  {execution.job}", f"params={execution.arguments}", execution.state.value]
+    parts += [f"result={execution.result!r}"] if result and execution.state is State.COMPLETED else []
     if execution.trigger == "enqueue":
         delay = (execution.due - execution.created) / SECOND
         parts += [f"start_at={instant_text(execution.start_at)} (+{duration_text(delay)})"] if delay > 0 else []

@@ -131,7 +131,8 @@ class KitBase:
             details += [] if result is UNSET else [f"with result {result!r}"]
             wanted = expected_times(count)
             claim = " ".join([f"{expected} has {times(len(found), 'completed')}", *details])
-            raise mismatch(f"{claim}{wanted}", "executions are", self._shown(what))
+            asked = result is not UNSET
+            raise mismatch(f"{claim}{wanted}", "executions are", self._shown(what), results=asked)
         return executions_of(found)
 
     def assert_failed(

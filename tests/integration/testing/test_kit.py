@@ -307,6 +307,8 @@ def test_a_failed_assertion_shows_what_there_was_instead(shop: Shop) -> None:
             kit.assert_not_enqueued(shop.mail)
         with pytest.raises(AssertionError, match="has not failed for good with an error that says 'disk full'"):
             kit.assert_failed(shop.flaky, error="disk full")
+        with pytest.raises(AssertionError, match=r"mail .* completed  result={'sent': 1, 'by': 'the real one'}"):
+            kit.assert_ran(shop.mail, result={"sent": 2})
         with pytest.raises(AssertionError, match="has completed once with result"):
             kit.assert_ran(shop.mail, count=0, result={"sent": 1, "by": "the real one"})
 
