@@ -240,6 +240,8 @@ LINES = [
     ("app.calendars.declare('holidays', ['2026-13-01'])", "'2026-13-01'", '"2026-12-25"'),
     ("Mainspring('sqlite:///shop.db', concurency=4)", "'concurency'", "did you mean 'concurrency'?"),
     ("Mainspring('sqlite:///shop.db', jobs='shop')", "jobs: 'shop'", "Write jobs=['shop']"),
+    ("work = app.job('work')(work); work.delay('x')", "no method 'delay'", ".sync.enqueue(...)"),
+    ("work = app.job('work')(work); work.apply_async()", "no method 'apply_async'", ".options(start_at=...)"),
     ("app.run()", "must not run itself", "__main__"),
 ]
 """Other lines of an application; the file and the line are named."""

@@ -43,6 +43,13 @@ FUNCTION_ATTRIBUTES = (*WRAPPER_ASSIGNMENTS, "__code__", "__defaults__", "__kwde
 """With these, `inspect` sees the signature of the function, and whether it is a coroutine function."""
 
 
+ELSEWHERE = {
+    "delay": ".sync.enqueue(...), or await .enqueue(...) in async code",
+    "apply_async": ".options(start_at=...).sync.enqueue(...), or await .options(...).enqueue(...) in async code",
+}
+"""What Celery's methods of a task are called here."""
+
+
 class PlainOptions(TypedDict, total=False):
     """What an enqueue may say besides the parameters, except `unique`. All of it is optional."""
 
@@ -147,6 +154,14 @@ class JobHandle(Request[P, R, Execution[R]], Generic[P, R, Q, C]):
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:
         return self.__wrapped__(*args, **kwargs)
+
+    if not TYPE_CHECKING:  # a type checker reports these names by itself, unless the class has a `__getattr__`
+
+        def __getattr__(self, attribute: str) -> Any:
+            if attribute in ELSEWHERE:
+                raise AttributeError(f"job {self.name!r} has no method {attribute!r}; use {ELSEWHERE[attribute]}")
+            kind = type(self).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {attribute!r}", name=attribute, obj=self)
 
     def __repr__(self) -> str:
         return f"<job {self.name!r} of {self.__wrapped__!r}>"
