@@ -15,6 +15,7 @@ from .app.handles import JobHandle
 from .app.mainspring import Mainspring
 from .core.commands.tenant_retries import TenantRun
 from .core.declaring.context import JobContext
+from .core.declaring.signature import PayloadMismatch
 from .core.locks import LockTaken
 from .core.tenants.context import current_tenant
 from .core.views.events import Event
@@ -87,6 +88,7 @@ __all__ = [
     "Mainspring",
     "MainspringError",
     "NonRetryable",
+    "PayloadMismatch",
     "Retention",
     "Retry",
     "RetryAfter",

@@ -66,6 +66,8 @@ COMMANDS: list[Row] = [
     ("jobs list --colour", "--colour", "known are --after"),
     ("jobs list --qeue web", "--qeue", "did you mean --queue?"),
     ("jobs list --sort nxt", "'nxt'", "'next_run_at'"),
+    ("jobs list --sort nextrun", "'nextrun'", "did you mean 'next_run_at'?"),
+    ("jobs list --status fail", "'fail'", "did you mean 'failed'?"),
     ("jobs list --limit 0", "--limit: 0", "from 1 to 1000"),
     ("jobs list --limit many", "--limit: 'many'", "a whole number from 1 to 1000"),
     ("jobs list --status faild", "'faild'", "'failed'"),
@@ -122,6 +124,7 @@ COMMANDS: list[Row] = [
     ("simulate shop:app --from 2026-02-01 --to 2026-01-01", "--to", "after --from"),
     ("run shop:app --port 99999", "--port: 99999", "from 0 to 65535"),
     ("run shop:app --roles wrker", "--roles: 'wrker'", "'worker'"),
+    ("run shop:app --roles workers", "--roles: 'workers'", "Did you mean 'worker'?"),
     ("run shop:app --queues", "--queues needs a value", "write --queues VALUE"),
 ]
 
@@ -136,6 +139,11 @@ PARAMETERS: list[Row] = [
     ("exec greet --app shop:app --param nme=3", "params has no parameter 'nme'; did you mean 'name'?", "takes ("),
     ("jobs trigger greet --app shop:app --param name", "'name'", "key=value"),
     ("jobs trigger greet --app shop:app --param name=a --param times=two", "params.times: 'two'", "allowed: int"),
+    (
+        "jobs trigger greet --app shop:app --param name ada",
+        "argument ada",
+        "--param takes KEY=VALUE: write --param name=ada",
+    ),
     ("jobs trigger greet --app shop:app --params [1]", "'[1]'", '{"url": "x"}'),
     ('jobs trigger|greet|--app|shop:app|--params|{"name": NaN}', "NaN", "is not JSON"),
     (
@@ -152,6 +160,8 @@ APPLICATIONS: list[Row] = [
     ("run", "MODULE:APP", "run --help"),
     ("run shp:app", "'shp:app'", "There is no module 'shp' in"),
     ("run shop:ap", "'shop:ap'", "Did you mean 'app'?"),
+    ("dev shp:app", "'shp:app'", "There is no module 'shp' in"),
+    ("dev shop:ap", "'shop:ap'", "Did you mean 'app'?"),
     ("run shop:number", "is of type int", "Did you mean 'app'?"),
     ("run shop", "'shop'", "Did you mean shop:app?"),
     ("run ./shop.py", "'./shop.py'", "Did you mean shop:app?"),
@@ -171,7 +181,11 @@ DATABASES: list[Row] = [
     ("jobs list --database-url=sqlite:///text.db", "text.db", "give another path"),
     ("jobs list --database-url=sqlite:///foreign.db", "foreign.db holds no Mainspring tables", "check the path"),
     ("jobs list --database-url=memory://", "'memory://'", "--database-url"),
-    ("jobs list --database-url=postgresql://ada:secret@127.0.0.1:1/x", "ada:***@127.0.0.1:1", "Is the server running"),
+    (
+        "jobs list --database-url=postgresql://ada:secret@127.0.0.1:1/x",
+        "ada:***@127.0.0.1:1",
+        "refused. Is the server",
+    ),
     ("db migrate --database-url=sqlite:///nowhere/x.db", "nowhere does not exist", "create it first"),
 ]
 
@@ -212,6 +226,7 @@ DECLARATIONS = [
     ("@app.job('x', retry='patiant')", "retry: 'patiant'", "Did you mean 'patient'?"),
     ("@app.job('x', retry=3)", "retry: 3", "max_attempts=3"),
     ("@app.job('x', overlap='skpi')", "overlap: 'skpi'", "'skip'"),
+    ("@app.job('x', overlap='skipp')", "overlap: 'skipp'", "Did you mean 'skip'?"),
     ("@app.job('x', window='yesteday', cron='@daily')", "window: 'yesteday'", "Did you mean 'yesterday'?"),
     ("@app.job('x', hours='9-17')", "hours.times: '9-17'", '"09:00-17:00"'),
     ("@app.job('x', limits=Limit('{tenat}', rate='5/s'))", "{tenat}", "did you mean {tenant}?"),
@@ -386,6 +401,10 @@ def test_a_failing_import(fails: Fails, folder: Path, text: str, wrong: str, thr
     assert f"{wrong} at failing.py:3" in said
 
 
+async def _run(app: Mainspring) -> None:
+    app.run()
+
+
 ENQUEUES: list[tuple[Callable[[Mainspring], Any], str, str]] = [
     (lambda app: app.enqueue("greet"), "params.name is missing", "takes (name: str"),
     (lambda app: app.enqueue("gret", {"name": "a"}), "'gret'", "did you mean 'greet'?"),
@@ -408,6 +427,8 @@ ENQUEUES: list[tuple[Callable[[Mainspring], Any], str, str]] = [
     (lambda app: app.pause("report", resume_at=datetime(2020, 1, 1)), "resume_at: ", "in the future"),
     (lambda app: app.update_job("report", retries=2), "field: 'retries'", "Write max_attempts=3"),
     (lambda app: app.update_job("report", overlap="skp"), "overlap: 'skp'", "'skip'"),
+    (_run, "app.run() makes an event loop of its own", "await app.start()"),
+    (lambda app: app.tokens.create("ci", "operatr"), "role: 'operatr'", "Did you mean 'operator'?"),
     (lambda app: app.tokens.create("ci", "boss"), "role: 'boss'", "'operator'"),
 ]
 

@@ -178,6 +178,16 @@ async def _started(start: Callable[[], Coroutine[Any, Any, None]], signals: Stop
         await starting
 
 
+def refuse_inside_loop() -> None:
+    """`app.run()` makes an event loop of its own, which cannot be done inside another one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    remedy = "inside one, write await app.start(), or async with app.lifespan()"
+    raise ConfigurationError(f"app.run() makes an event loop of its own, but one is running already; {remedy}")
+
+
 def run_to_end(
     main: Callable[[], Coroutine[Any, Any, T]],
     new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,

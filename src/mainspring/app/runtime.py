@@ -49,7 +49,7 @@ from .adapters import (
 from .import_path import Origin, application_name, check_importable, refuse_while_loading
 from .memory import give_back_memory
 from .parts import Declarations, Parts, node_settings
-from .process import cannot_start, new_event_loop, run_to_end, serve
+from .process import cannot_start, new_event_loop, refuse_inside_loop, run_to_end, serve
 from .setup_hooks import SetupHooks
 from .start_wait import StartWait
 
@@ -354,6 +354,7 @@ class Runtime:
         """Start the roles and run until a stop signal; False when a second signal ended it at once, or when work could
         not be recorded or handed back."""
         refuse_while_loading()
+        refuse_inside_loop()
         self._configure(options)
         if not already_configured():
             configure_logging(self.settings.log_format, self.settings.log_level)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -46,6 +47,7 @@ IN_CODE = {
 """What is said of values in code, and of the same values where only text can be given."""
 
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((?P<words>.*)\)", re.DOTALL)
+_NOT_ONE_OF = re.compile(r"'(?P<value>.*)' is not one of .*", re.DOTALL)
 _NOT_IN_RANGE = re.compile(r"(?P<value>.+?) is not (a valid integer range|in the range .+)")
 
 
@@ -80,7 +82,7 @@ def report(error: Exception, typed: Typed) -> int:
 def one_line(error: Exception, typed: Typed) -> str:
     match error:
         case click.ClickException():
-            text = _usage_text(error)
+            text = _usage_text(error, typed.arguments)
         case NotFound():
             text = _with_list(error, typed.program)
         case InvalidValue() if not isinstance(error, InvalidDeclaration):
@@ -116,7 +118,7 @@ def _with_option(error: InvalidValue, command: click.Command) -> str:
 # --- errors of click ------------------------------------------------------------------------------------------
 
 
-def _usage_text(error: click.ClickException) -> str:
+def _usage_text(error: click.ClickException, arguments: Sequence[str]) -> str:
     match error:
         case click.NoSuchOption():
             text = _unknown_option(error)
@@ -124,8 +126,11 @@ def _usage_text(error: click.ClickException) -> str:
             text = f"option {error.option_name} needs a value; write {error.option_name} VALUE"
         case click.BadParameter() if error.param is not None and isinstance(error.param.type, click.IntRange):
             text = _not_in_range(error, error.param, error.param.type)
+        case click.BadParameter() if error.param is not None and isinstance(error.param.type, click.Choice):
+            text = _not_one_of(error, error.param.type)
         case click.UsageError() if extra := _EXTRA.fullmatch(error.message.rstrip(".")):
-            text = f"unexpected argument {extra['words']}; remove it, or put quotes around a value with spaces"
+            remedy = _joined_pair(extra["words"], arguments) or "remove it, or put quotes around a value with spaces"
+            text = f"unexpected argument {extra['words']}; {remedy}"
         case _:
             text = error.format_message()
     if not isinstance(error, click.UsageError) or error.ctx is None:
@@ -145,6 +150,21 @@ def _unknown_option(error: click.NoSuchOption) -> str:
     near = nearest(error.option_name[2:], [name[2:] for name in known], likeness=0.7)
     hint = f"did you mean --{near}?" if near else f"known are {', '.join(sorted(known)) or 'none'}"
     return f"there is no option {error.option_name}; {hint}"
+
+
+def _joined_pair(extra: str, arguments: Sequence[str]) -> str:
+    """How to write a pair whose parts were typed as two arguments: `--param customer ada`. Empty for other options."""
+    for option, key, value in zip(arguments, arguments[1:], arguments[2:], strict=False):
+        if option in ("--param", "--option") and "=" not in key and extra.startswith(value):
+            return f"{option} takes KEY=VALUE: write {option} {shlex.quote(f'{key}={value}')}"
+    return ""
+
+
+def _not_one_of(error: click.BadParameter, kind: click.Choice[Any]) -> str:
+    """The allowed words, and the one that is nearest to what was typed."""
+    found = _NOT_ONE_OF.fullmatch(error.message.rstrip("."))
+    near = nearest(found["value"], map(str, kind.choices)) if found else None
+    return f"{error.format_message().rstrip('.')}; did you mean {near!r}?" if near else error.format_message()
 
 
 def _not_in_range(error: click.BadParameter, option: click.Parameter, kind: click.IntRange) -> str:

@@ -42,6 +42,7 @@ PUBLIC = [
     "Mainspring",
     "MainspringError",
     "NonRetryable",
+    "PayloadMismatch",
     "Retention",
     "Retry",
     "RetryAfter",

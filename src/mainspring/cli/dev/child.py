@@ -17,9 +17,10 @@ from typing import Any
 import msgspec
 
 from ...app.mainspring import Mainspring
+from ...core.declaring.places import absent
 from ...model.errors import InvalidValue, MainspringError
 from ...observe.logs.run_lines import configure_run_lines
-from ..load import load_app
+from ..load import FIELD, load_app
 from ..root import BAD_INPUT
 from ..start_report import DevStart, OrphanWatch
 from .watching import is_own, loaded_folders
@@ -36,6 +37,8 @@ class Report(msgspec.Struct, frozen=True):
     folders: list[str]
     port: int = 0
     error: str | None = None
+    mistyped: bool = False
+    """Whether the command line names a module that is not there, or misspells the name of an application in it."""
 
 
 class Parent:
@@ -78,7 +81,7 @@ def run_child(target: str, port: int | None, log_level: str | None, again: bool)
         app._runtime.import_modules()
         _ = app._runtime.declares  # whatever is wrong with a declaration shows here
     except (Exception, SystemExit) as error:
-        parent.report(Report(loaded_folders(), error=short_traceback(error)))
+        parent.report(Report(loaded_folders(), error=short_traceback(error), mistyped=_is_mistyped(error, target)))
         return BAD_INPUT
     parent.report(Report(loaded_folders(), app.settings.port if port is None else port))
     port = parent.port_to_run_on()
@@ -93,6 +96,15 @@ def run_child(target: str, port: int | None, log_level: str | None, again: bool)
 def _run(app: Mainspring, port: int) -> None:
     settings: dict[str, Any] = {"roles": ROLES, "host": HOST, "port": port, "allow_loopback": True}
     app.run(**settings, stop_timeout=STOP_TIMEOUT, stop_reserve=STOP_RESERVE)
+
+
+def _is_mistyped(error: BaseException, target: str) -> bool:
+    """No save of the application's code mends that."""
+    if not isinstance(error, InvalidValue) or error.field != FIELD:
+        return False
+    if error.__cause__ is not None:
+        return bool(absent(error.__cause__, target.partition(":")[0]))
+    return error.remedy.startswith("Did you mean")
 
 
 def short_traceback(error: BaseException) -> str:

@@ -141,7 +141,10 @@ class Reloader:
             return
         report = reporting.result()
         self._watch_also(report.folders)
-        if report.error is not None:
+        if report.mistyped and self._port is None:
+            self._refuse(report.error or "")
+            await candidate.kill()
+        elif report.error is not None:
             self._show(report.error)
             await candidate.kill()  # threads of a half imported application may keep it alive
         elif (port := self._port_to_use(report.port)) is not None:
@@ -164,15 +167,19 @@ class Reloader:
         say(f"{self._target} does not import; {going_on}", bad=True)
         click.echo("\n".join(f"  {line}" for line in error.splitlines()), err=True)
 
+    def _refuse(self, error: str) -> None:
+        """End with what is wrong with the command line."""
+        click.echo(f"error: {error}", err=True)
+        self._exit_code = BAD_INPUT
+        self._stopping.set()
+
     def _port_to_use(self, wanted: int) -> int | None:
         """The port of the first start, for good: its address is open in browsers. None if it is taken then."""
         if self._port is None:
             self._port = _free_port(wanted)
         if self._port is None:
             other = f"choose another port: mainspring dev {self._target} --port {wanted + 1}"
-            click.echo(f"error: port {wanted} of {HOST} is taken; stop what listens there, or {other}", err=True)
-            self._exit_code = BAD_INPUT
-            self._stopping.set()
+            self._refuse(f"port {wanted} of {HOST} is taken; stop what listens there, or {other}")
         return self._port
 
     # --- watching -----------------------------------------------------------------------------------------

@@ -73,11 +73,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     def _choice(self, value: Any) -> str:
         text = value.value if isinstance(value, Enum) else presentable(value)
-        guess = nearest(text, self.choices) if isinstance(text, str) and text not in self.choices else None
-        try:
-            return choice(self.name, text, self.choices)
-        except InvalidValue as error:
-            raise InvalidValue(self.name, text, error.allowed, f"Did you mean {guess!r}?" if guess else "") from None
+        return choice(self.name, text, self.choices)
 
 
 Table: TypeAlias = Mapping[str, Field]

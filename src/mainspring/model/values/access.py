@@ -7,7 +7,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Literal, TypeAlias
 
-from ..errors import InvalidValue, one_of
+from ..errors import InvalidValue, nearest, one_of
 
 HIDDEN = "********"
 
@@ -52,7 +52,9 @@ def role(field: str, value: object) -> Role:
     """A role by its name."""
     if isinstance(value, str) and value in list(Role):
         return Role(value)
-    raise InvalidValue(field, value, one_of(repr(item.value) for item in Role))
+    guess = nearest(value, list(Role)) if isinstance(value, str) else None
+    remedy = f"Did you mean {str(guess)!r}?" if guess else ""
+    raise InvalidValue(field, value, one_of(repr(item.value) for item in Role), remedy)
 
 
 class Secret:

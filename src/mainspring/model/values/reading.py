@@ -258,7 +258,9 @@ def choice(field: str, value: Any, options: tuple[str, ...]) -> str:
     """One of a few words."""
     if isinstance(value, str) and value in options:
         return value
-    raise InvalidValue(field, value, one_of(repr(option) for option in options))
+    guess = nearest(value, options) if isinstance(value, str) else None
+    remedy = f"Did you mean {guess!r}?" if guess else ""
+    raise InvalidValue(field, value, one_of(repr(option) for option in options), remedy)
 
 
 def words(field: str, value: Any, most: int = 200) -> str:

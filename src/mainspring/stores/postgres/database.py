@@ -137,12 +137,18 @@ def explained(error: BaseException, name: str = "PostgreSQL") -> BaseException:
     state = state_of(error)
     if isinstance(error, MainspringError) or (state is None and not is_lost(error) and not _is_driver(error)):
         return error
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = _sentences(str(error)) or type(error).__name__
     if is_lost(error):
         return StoreUnavailable(f"{name} cannot be reached: {text}")
     kind = {HELD: KeyHeld, _FULL: StoreUnavailable}.get(state or "", StoreError)
     remedy = _REMEDIES.get(state or "") or _REMEDIES.get((state or "")[:2])
     return kind(f"{name}: {text}" + (f"; {remedy}" if remedy else ""))
+
+
+def _sentences(text: str) -> str:
+    """The lines of a driver's message as one line, each a sentence of its own."""
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    return " ".join(line if line[-1] in ".:;,?!" else f"{line}." for line in lines).removesuffix(".")
 
 
 def _is_driver(error: BaseException) -> bool:
