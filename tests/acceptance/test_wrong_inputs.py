@@ -272,6 +272,7 @@ IMPORTS = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("wrong")
+    (made / "__pycache__").touch()  # no bytecode: the next file may have the same size and second
     (made / "shop.py").write_text(SHOP)
     (made / "folder").mkdir()
     (made / "text.db").write_text("this is no database. " * 50)
