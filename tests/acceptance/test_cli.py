@@ -45,6 +45,7 @@ def test_version_and_help(cli: CommandLine) -> None:
     [
         (["job", "list"], "no command 'job'; did you mean 'jobs'?"),
         (["jobs", "lst", APP], "did you mean 'list'?"),
+        (["jobs", "disable", "greet", APP], "jobs pause NAME"),
         (["jobs", "list", "--colour"], "there is no option --colour; known are --after, --app"),
         (["run"], "Missing argument 'MODULE:APP'"),
         (["run", "shop"], "'shop' is not valid; allowed: a module, a colon and a name. Did you mean shop:app?"),

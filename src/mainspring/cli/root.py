@@ -6,7 +6,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -79,13 +79,17 @@ def example(*commands: str) -> Callable[[Command], Command]:
 
 
 class CommandGroup(click.Group):
-    """A group that suggests the nearest command for one it does not know."""
+    """A group that suggests the nearest command for one it does not know, or the one in `instead`, which has another
+    name here."""
+
+    instead: Mapping[str, str] = {}
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         known = self.list_commands(ctx)
         if args and not args[0].startswith("-") and args[0] not in known:
             near = nearest(args[0], known)
             hint = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
+            hint = self.instead.get(args[0], hint)
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 

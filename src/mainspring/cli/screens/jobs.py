@@ -62,11 +62,13 @@ def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> N
 
 
 def _schedule_cell(view: JobView, any_process: bool) -> str:
-    """With its zone, where the reader's clock shows another time."""
+    """With its zone, where the reader's clock shows another time. `(disabled)` comes first, because long schedules are
+    cut."""
     words, at = view.description_of_schedule, now()
     if view.schedule and not view.schedule.startswith("@every") and f"({view.tz}" not in words:
         there = at.astimezone(zone("tz", view.tz, warn=False))
         words += "" if there.utcoffset() == at.astimezone().utcoffset() else f" ({view.tz})"
+    words = words if view.enabled else f"(disabled) {words}"
     return words + (" (orphaned)" if view.orphaned and any_process else "")
 
 

@@ -46,6 +46,12 @@ def jobs() -> None:
     """Show jobs and steer them."""
 
 
+jobs.instead = {
+    "disable": "use jobs pause NAME, or jobs edit NAME --option enabled=false",
+    "enable": "use jobs resume NAME, or jobs edit NAME --option enabled=true",
+}
+
+
 @example("jobs list --status paused", "jobs list --queue mail --sort next_run_at --limit 20")
 @jobs.command("list")
 @filter_options(FIELDS)
