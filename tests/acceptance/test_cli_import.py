@@ -61,6 +61,13 @@ EXPECTED = [
 ]
 
 
+def test_the_list_says_which_jobs_were_imported_disabled(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("import", "crontab", "crontab", "--handler", "shell", "--disabled")
+    assert main(["jobs", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert sum("(disabled)" in line for line in lines) == 5
+
+
 def test_a_crontab_is_imported_once_and_taken_back(run: Run) -> None:
     planned = run("import", "crontab", "crontab", "--handler", "shell", "--dry-run")
     assert actions(planned) == EXPECTED
@@ -82,6 +89,9 @@ def test_a_crontab_is_imported_once_and_taken_back(run: Run) -> None:
     done = run("import", "crontab", "crontab", "--handler", "shell")
     assert actions(done) == EXPECTED
     made = jobs(run)
+    tries = {name: job["policy"]["max_attempts"] for name, job in made.items() if name not in before}
+    assert set(tries.values()) == {3}, "as a job that is declared with a schedule"
+    assert any("3 attempts" in each for each in done["notes"])
     assert made.keys() - before.keys() == {row["job"] for row in done["rows"][:5]}
     hourly = made[done["rows"][0]["job"]]
     assert (hourly["interval_minutes"], hourly["interval_type"]) == (60, "minutes")

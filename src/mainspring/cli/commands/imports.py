@@ -19,6 +19,7 @@ from ...app.mainspring import Mainspring
 from ...core.commands.imports import Planned, UndoneJob
 from ...core.rules.importing.crontab import CrontabLine, read_crontab
 from ...core.rules.importing.rows import ImportRow
+from ...model.defaults import SCHEDULED_ATTEMPTS
 from ...model.time.zones import zone, zone_name
 from ..root import EXIT_CODES, REFUSED, CommandGroup, example
 from ..screens.imports import print_report, print_undone, report_json, undone_json
@@ -26,6 +27,10 @@ from ..session import ClientSession, client_options, operator
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+RETRIES = (
+    f"failed runs are tried again as the handler's own job says, or have {SCHEDULED_ATTEMPTS} attempts where it says "
+    "nothing; the original may not retry at all"
+)
 NOTES = {
     "crontab": ["cron starts a run while the last one goes on; these jobs skip it, unless overlap= says otherwise"],
     "apscheduler": [
@@ -268,7 +273,7 @@ def _import(session: ClientSession, rows: Sequence[ImportRow], source: str, give
         return (None, planned) if dry_run else await imports.apply(planned, by=operator(), source=source)
 
     id, planned = (session.rehearse if dry_run else session.call)(work)
-    notes = NOTES.get(kind, [])
+    notes = [*NOTES.get(kind, []), RETRIES]
     session.show(report_json(id, planned, notes, dry_run), lambda: print_report(id, planned, notes, dry_run))
     return 0
 

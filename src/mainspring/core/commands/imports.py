@@ -14,9 +14,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ...model.defaults import ENQUEUED_ATTEMPTS
+from ...model.defaults import ENQUEUED_ATTEMPTS, SCHEDULED_ATTEMPTS
 from ...model.errors import CommandRefused, HandlerNotFound, InvalidValue, MainspringError, NotFound
 from ...model.job import Job
+from ...model.policies import Retry
 from ...model.store.entries import Entry, EntryKind, EntryWrite
 from ...model.time.instants import Micros, to_datetime
 from ...model.time.zones import zone
@@ -182,11 +183,14 @@ class Imports:
         return params
 
     async def _retries(self, handler: str) -> dict[str, Any]:
-        """A failed run is tried again as the handler's own job says: other schedulers have no rule of their own."""
+        """A failed run is tried again as the handler's own job says: other schedulers have no rule of their own. Where
+        nobody chose that, the job has the attempts of one that is declared with a schedule."""
         own = await self._creation.own_job(handler)
-        if own is None or own.spec.max_attempts == ENQUEUED_ATTEMPTS:  # nobody chose that for runs on a schedule
-            return {}
-        return {"max_attempts": own.spec.max_attempts, "retry": own.spec.retry}
+        chosen = own is not None and own.spec.max_attempts != ENQUEUED_ATTEMPTS
+        return {
+            "max_attempts": own.spec.max_attempts if own is not None and chosen else SCHEDULED_ATTEMPTS,
+            "retry": Retry("queue") if own is None else own.spec.retry,
+        }
 
     # --- apply ----------------------------------------------------------------------------------------------
     async def apply(self, planned: Sequence[Planned], *, by: str, source: str) -> tuple[str | None, list[Planned]]:
