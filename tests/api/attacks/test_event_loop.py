@@ -49,7 +49,7 @@ def test_no_hostile_request_holds_the_event_loop() -> None:
 
 
 def _is_checked(request: Hostile) -> bool:
-    """Calendars, long queries and huge lists in cron. The other requests of the corpus still have steps of up to 130 ms."""
+    """Calendars, long queries, huge lists in cron. Other requests of the corpus still have steps of up to 130 ms."""
     return "/calendars" in request.operation or request.name in ("a long query", "a huge list in cron")
 
 
