@@ -85,7 +85,7 @@ def test_problems_on_the_command_line(
     assert kinds == ["no_scheduler", "paused_queue"]
     lines = [line.rstrip() for line in run().splitlines()]
     assert lines[0] == "bad   store has jobs with schedules, but no scheduler is running"
-    assert lines[1].startswith("      0 processes without")
+    assert lines[1].startswith("      no process is running")
     at = lines.index("warn  queue mail is paused while work waits")
     assert "1 ready; server down, since " in lines[at + 1]
     assert lines[at + 1].endswith("by ann")

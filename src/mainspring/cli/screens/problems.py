@@ -7,7 +7,7 @@ from datetime import datetime
 
 from rich.text import Text
 
-from ...core.rules.problems import Fix, Problem
+from ...core.rules.problems import Fix, Problem, ProblemKind
 from .output import moment, print_indented, without_distance
 
 STYLES = {"bad": "bold red", "warn": "yellow"}
@@ -29,6 +29,8 @@ COMMANDS: dict[Fix, str] = {
     "open_webhook": "webhooks show {id}",
 }
 """The command that mends a problem, after `mainspring`."""
+STARTS: dict[ProblemKind, str] = {"no_scheduler": "run MODULE:APP", "no_worker": "worker MODULE:APP"}
+"""The command that starts the process which is missing."""
 
 
 def print_problems(found: Sequence[Problem], at: datetime) -> None:
@@ -70,6 +72,8 @@ def evidence(problem: Problem, at: datetime) -> str:
 
 
 def command(problem: Problem) -> str:
+    if problem.kind in STARTS and not problem.details.get("workers"):
+        return STARTS[problem.kind]
     if problem.fix is None:
         return ""
     subject = problem.subject

@@ -24,6 +24,7 @@ from ..loops import Emit, Loop, NothingAsked, one_by_one, stop_all
 from ..ports import Clock, Store
 from ..rules import job_commands, transitions
 from ..rules.controls import NOTHING_SET, ControlsInForce
+from ..rules.problems import FORGOTTEN_AFTER
 from ..rules.retention import prune_rules, sparing_tenants
 from ..tenants import rosters
 from ..tenants.endings import check_open_parents
@@ -37,7 +38,7 @@ PRUNE_BATCH = 500
 AUDIT_BATCHES = 20
 JOBS_AT_ONCE = 200
 CLOCK_TOLERANCE = 2.0
-WORKER_SILENCE = 3_600.0
+WORKER_SILENCE = FORGOTTEN_AFTER / SECOND
 FAN_OUT_POLL = 10.0
 PRUNE_LISTS_EVERY = 60
 HEAD_START = 2.0

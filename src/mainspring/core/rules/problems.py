@@ -102,6 +102,8 @@ STUCK_FACTOR, STUCK_LEAST, STUCK_RUNS = 4, MINUTE, 3
 PAST_TIMEOUT: Micros = 10 * SECOND
 CANCEL_LASTS: Micros = MINUTE
 DRAINED_LONG: Micros = HOUR
+FORGOTTEN_AFTER: Micros = HOUR
+"""The row of a process that has been silent for this long is removed."""
 MIXED_LONG: Micros = HOUR
 DELIVERIES_FAIL_FOR: Micros = MINUTE
 """How long every delivery to an endpoint may fail: a receiver that restarts is back by then."""
@@ -502,12 +504,12 @@ def worker_problems(facts: Facts) -> Iterator[Problem]:
             severity="bad",
             subject=Subject("store", "store"),
             text="has jobs with schedules, but no scheduler is running",
-            evidence=f"{len(facts.living):,} process{'es' * (len(facts.living) != 1)} without the role scheduler",
+            evidence=_without_scheduler(len(facts.living)),
             details={"workers": len(facts.living)},
         )
     for worker in facts.workers:
         if worker.roles and worker.id not in facts.alive:
-            yield _worker(worker, "silent_worker", "bad", _silence(worker, facts.now), worker.seen, "open_worker")
+            yield _silent(worker, facts)
         drain = facts.drains.get(worker.id, Control())
         if worker.id in facts.alive and drain.paused is not None and facts.now - drain.paused > DRAINED_LONG:
             text = f"has been drained for {_age(drain.paused, facts.now)}"
@@ -515,8 +517,29 @@ def worker_problems(facts: Facts) -> Iterator[Problem]:
     yield from _mixed(facts)
 
 
-def _silence(worker: WorkerInfo, now: Micros) -> str:
-    return f"has been silent for {_age(worker.seen, now)} and was not stopped"
+def _without_scheduler(living: int) -> str:
+    if not living:
+        return "no process is running"
+    return f"{living:,} process{'es' * (living != 1)} without the role scheduler"
+
+
+def _silent(worker: WorkerInfo, facts: Facts) -> Problem:
+    """Bad while it holds runs, which nobody else can run before their leases end. What it counted itself is out of
+    date."""
+    held = sum(run.row.owner == worker.id for run in facts.runs)
+    text = f"has been silent for {_age(worker.seen, facts.now)} and was not stopped"
+    found = _worker(
+        msgspec.structs.replace(worker, running=held),
+        "silent_worker",
+        "bad" if held else "warn",
+        text,
+        worker.seen,
+        "open_worker",
+    )
+    left = max(0, worker.seen + FORGOTTEN_AFTER - facts.now)
+    runs = f"{held:,} of its runs not taken over yet" if held else "it holds no run any more"
+    evidence = f"{', '.join(worker.roles)}; {runs}; leaves the list in {span_text(left / SECOND)}"
+    return msgspec.structs.replace(found, evidence=evidence)
 
 
 def _worker(
