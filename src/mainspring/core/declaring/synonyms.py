@@ -56,14 +56,14 @@ def _argument(option: str, name: str, value: Any) -> str:
         case "max_attempts" | "tz" if isinstance(value, str | int):
             return f"{option}={value!r}"
         case "overlap_limit":
-            return "overlap_limit= together with overlap='allow'"
+            return "overlap_limit=... together with overlap='allow'"
         case _:
-            return f"{option}="
+            return f"{option}=..."
 
 
 def _schedule(value: Any) -> str:
     if isinstance(value, Trigger):
-        return "trigger="
+        return "trigger=..."
     try:
         cron(value)
     except InvalidValue:
