@@ -89,9 +89,13 @@ async def test_the_overview_says_what_its_numbers_are(nodes: Nodes) -> None:
         raise LookupError(f"order {order} is gone")
 
     async with app, pages_of(app) as pages:
+        assert "no new error" in text_of(await pages.get())
         run = await app.enqueue("charge", {"order": 4711})
         assert run is not None
         await app.wait(run, timeout=60)
+        text = text_of(await pages.get())
+        assert ("Jobs whose last run failed" in text, "no new error" in text) == (True, False)
+        (await app._runtime.engine()).problems.cache.forget()
         await until(app.errors.all, "the failure is counted")
         text = text_of(await pages.get())
         assert "LookupError: order … is gone" in text

@@ -79,6 +79,8 @@ async def overview_page(visit: Viewing, span: Literal["1h", "24h", "7d"] | None 
             engine.job_lists.page(JobFilter(last_status=UNWELL), sort="-last_run_at", limit=FAILED_JOBS),
         ),
     )
+    if any(view.completed_at is not None and view.completed_at > found.checked_at for view in failed.jobs):
+        found = await engine.problems.all()  # the headline knows the failures that the page lists
     runs = await engine.queries.newest_runs(failed.jobs, CELLS) if failed.jobs else {}
     begun_lately = span is None and 0 < asked.totals.ended <= hour.totals.ended
     series = hour if begun_lately else asked  # else nearly all of the chart would be empty
