@@ -78,7 +78,8 @@ def print_report(id: str | None, planned: Sequence[Planned], notes: Sequence[str
     elif id is None:
         note(f"nothing to change: {counts}")
     else:
-        note(f"import {id}: {counts}; {_done(planned, 'created', 'updated')}; take it back with --undo --import {id}")
+        undo = f"take it back with --undo --import {id} and the same --app or --database-url"
+        note(f"import {id}: {counts}; {_done(planned, 'created', 'updated')}; {undo}")
 
 
 def _done(planned: Sequence[Planned], created: str, updated: str) -> str:
