@@ -79,6 +79,7 @@ METHODS = [
     "setup",
     "around",
     "observe",
+    "token_source",
     "registrar",
     "settings",
     "open",

@@ -622,7 +622,7 @@ async def test_modules_that_hold_declarations_are_imported(nodes: Nodes, modules
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (None, "ModuleNotFoundError: No module named 'broken_jobs'"),
+        (None, "There is no module 'broken_jobs' in "),
         ("import no_such_thing", "ModuleNotFoundError: No module named 'no_such_thing'"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         ("def (", "SyntaxError"),
