@@ -28,12 +28,18 @@ from .load import load_app
 from .screens.output import print_json
 
 T = TypeVar("T")
+_NOWHERE = logging.NullHandler()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 PAGE = 500
 NO_SCHEMA = (None, 0)
 """What a database without Mainspring's tables has as the version of its schema."""
+
+
+def silence_logger() -> None:
+    """A client command prints its result itself."""
+    logging.getLogger("mainspring").addHandler(_NOWHERE)
 
 
 class ClientSession:
@@ -151,7 +157,7 @@ def operator() -> str:
 
 
 async def _worked(app: Mainspring, work: Callable[[Mainspring], Awaitable[T]]) -> T:
-    logging.getLogger("mainspring").addHandler(logging.NullHandler())  # the command prints the result itself
+    silence_logger()
     await app.open()
     try:
         return await work(app)

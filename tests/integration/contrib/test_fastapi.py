@@ -78,6 +78,7 @@ def test_lines_are_shown_once(capfd: pytest.CaptureFixture[str], monkeypatch: py
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     logger, theirs = logging.getLogger("mainspring"), logging.StreamHandler(sys.__stderr__)
+    monkeypatch.setattr(logger, "handlers", [])
     with lines_shown("console", "INFO"):
         logger.info("ours")
         logger.handlers[0].flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -27,6 +26,7 @@ from ...load import load_app
 from ...root import EXIT_CODES, example
 from ...screens.output import note
 from ...screens.simulate import show, write_json
+from ...session import silence_logger
 
 LONGEST = timedelta(days=3_660)
 SHOWN = 100
@@ -154,7 +154,7 @@ def past_of(url: str) -> Past:
 
 async def _past(url: str) -> Past:
     """Opening a store creates or migrates its tables, so only an up-to-date one is opened."""
-    logging.getLogger("mainspring").addHandler(logging.NullHandler())
+    silence_logger()
     async with asyncio.timeout(READ_TIMEOUT):
         found = await status(url)
         if found.required == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import textwrap
 
 import click
@@ -20,6 +19,7 @@ from ...completion import applications
 from ...load import FIELD, load_app
 from ...root import REFUSED, example
 from ...screens.output import console, print_json
+from ...session import silence_logger
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan", "ok": "green", "skipped": "magenta"}
 MARGIN, AREA = 9, 11
@@ -40,7 +40,7 @@ LONGEST_SCRIPT = 20
 def doctor(target: str | None, app: str | None, database_url: str | None, sql: bool, output: str) -> None:
     """Find misconfigurations: of the database and its schema, of settings, processes, access and jobs, each with its
     remedy. It changes nothing. Exit code 1: at least one error; warnings alone give 0."""
-    logging.getLogger("mainspring").addHandler(logging.NullHandler())  # findings are printed, not logged
+    silence_logger()
     target = target or app
     installation = _installation(target, database_url)
     report = asyncio.run(examine_installation(installation))
