@@ -70,7 +70,8 @@ async def _no_driver(clinic: Clinic) -> Result:
 
 @induces("zones_missing")
 async def _no_zones(clinic: Clinic) -> Result:
-    clinic.patch.setitem(sys.modules, "tzdata", None)
+    for name in ["tzdata", *(each for each in sys.modules if each.startswith("tzdata."))]:  # some may be loaded already
+        clinic.patch.setitem(sys.modules, name, None)
     zoneinfo.reset_tzpath(to=())
     try:
         return await clinic.examine()
