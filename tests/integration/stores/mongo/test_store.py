@@ -546,6 +546,25 @@ async def _stops_in_time(kind: str, away: str) -> None:
         await asyncio.to_thread(server.remove)
 
 
+@pytest.mark.req("WRK-5", "OPS-9")
+async def test_a_client_whose_lock_is_lost_does_not_hold_up_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a Condition of asyncio loses it when a wait for a server is cancelled twice."""
+    left, close = list[Database](), Database.close
+
+    async def stuck(db: Database) -> None:
+        left.append(db)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Database, "close", stuck)
+    app = Mainspring(mongo("standalone").new_database())
+    await app.open()
+    began = own_time()
+    await app.close()
+    assert own_time() - began < 5.0
+    for db in left:
+        await close(db)
+
+
 def _threads(kind: str) -> set[threading.Thread]:
     return {each for each in threading.enumerate() if kind in each.name}
 

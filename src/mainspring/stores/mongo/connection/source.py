@@ -7,6 +7,7 @@ application, which is never closed here.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -23,6 +24,8 @@ from .database import Database, Time
 
 DEFAULT_DATABASE = "mainspring"
 DEFAULT_PREFIX = "mainspring"
+LONGEST_CLOSE = 1.0
+"""Seconds that closing a client may take."""
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,50}")
 
 OPTIONS: dict[str, Any] = {
@@ -110,8 +113,14 @@ class MongoSource:
         return Database(client, self.database, self.prefix, self.time, self.name)
 
     async def close(self, db: Database) -> None:
+        """An operation that waits for a server and is cancelled twice can leave a lock of the driver taken for good: a
+        Condition of asyncio in Python 3.11 loses it. The client of such a lock is abandoned."""
         if self._client is None:
-            await db.close()
+            try:
+                async with asyncio.timeout(LONGEST_CLOSE):
+                    await db.close()
+            except TimeoutError:
+                self.abandon(db)
 
     def abandon(self, db: Database) -> None:
         """Mark the client of an event loop that has ended as closed: its connections ended with the loop."""
