@@ -10,11 +10,13 @@ import time
 import warnings
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
 from mainspring import ExecutionCancelled, JobContext, Mainspring, Retry, Skip, every
 from mainspring.core.declaring.context import current_context
+from mainspring.core.engine import log_capture
 from mainspring.core.monitoring.why import Reason
 from mainspring.core.render.entities import execution_json
 from mainspring.core.views.execution import row_of
@@ -234,6 +236,8 @@ async def test_what_handlers_write_through_logging_and_warnings_is_kept(
 ) -> None:
     """Plain functions and coroutines side by side: each execution has its own lines and no other's."""
     monkeypatch.setattr(warnings, "showwarning", lambda *_, **__: None)
+    monkeypatch.setattr(log_capture, "_owners", WeakSet())  # a worker that another test left behind would keep its own
+    monkeypatch.setattr(log_capture, "_capture", None)
     app, shop = nodes.app(concurrency=8), logging.getLogger("shop")
     everyone_has_begun, go_on = threading.Barrier(4, timeout=DEADLINE), asyncio.Event()
 
