@@ -80,11 +80,12 @@ INSTALL_TOOLS := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then m
 	if [ -n "$$missing" ]; then echo "installing$$missing"; apt-get update -qq; \
 	apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi; fi
 
-# The build backend comes first, from the same pins, so that nothing unpinned is fetched for building.
+# The build backends come first, from the same pins, so that nothing unpinned is fetched for building: ours, and that of
+# the few dependencies that are published as source alone.
 $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
 	@$(INSTALL_TOOLS)
 	@echo "installing dependencies into .venv"
-	@$(PIP) install -q -c constraints.txt hatchling editables
+	@$(PIP) install -q -c constraints.txt hatchling editables setuptools wheel
 	@$(PIP) install -q -c constraints.txt --no-build-isolation -e ".[dev]"
 	@$(RUN) -m tests.prometheus_server >/dev/null 2>&1 || echo "Prometheus could not be fetched: its tests will say why"
 	@$(RUN) -m tests.browser.axe >/dev/null 2>&1 || echo "axe-core could not be fetched: its tests will say why"
