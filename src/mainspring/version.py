@@ -1,3 +1,3 @@
-"""The version of this release."""
+"""The version of this release: the only place that names it."""
 
-VERSION = "0.2.0"
+VERSION = "0.9.0"
