@@ -113,10 +113,11 @@ def test_a_thread_that_does_not_end_cannot_hold_up_the_process(tmp_path: Path) -
 
 OWN_HANDLER = """
 app.sync.stop()
-signal.signal(signal.SIGTERM, lambda *_: print("theirs", flush=True))
+called = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: (print("theirs", flush=True), called.set()))
 app.sync.start()
 print("ready", flush=True)
-signal.pause()
+called.wait()
 until = time.monotonic() + 60
 while app.sync.workers() and time.monotonic() < until: time.sleep(0.01)
 print("drained", flush=True)
