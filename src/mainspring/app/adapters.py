@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from ..config.settings import Settings
-from ..core.ports import Clock, LockBackend, ProcessPool, Sender, Store
+from ..core.ports import Clock, LockBackend, ProcessPool, Store
 from ..core.views.events import adapted
 from ..core.webhooks.delivering import Mailer
 from ..model.errors import ConfigurationError, InvalidValue
@@ -25,6 +25,7 @@ CHILD = "mainspring.app.child"
 """The module that a child process runs."""
 
 if TYPE_CHECKING:
+    from ..observe.outgoing.http import OutgoingHttp
     from ..observe.tracing.tracing import Tracing
     from ..redis.wakeups import RedisWakeups
 
@@ -167,11 +168,13 @@ def announcing(store: Store, wakeups: RedisWakeups | None) -> Store:
     return cast(Store, AnnouncingStore(store, wakeups))
 
 
-def make_sender(settings: Settings) -> Sender:
-    """Sends webhooks."""
+def make_outgoing(settings: Settings) -> OutgoingHttp:
+    """Sends webhooks and pings."""
+    from ..observe.outgoing.egress_proxy import EgressProxy
     from ..observe.outgoing.http import OutgoingHttp
 
-    return OutgoingHttp(settings.private_urls)
+    proxy = None if settings.egress_proxy is None else EgressProxy(settings.egress_proxy)
+    return OutgoingHttp(settings.private_urls, proxy=proxy)
 
 
 def make_mailer(settings: Settings) -> Mailer | None:

@@ -72,7 +72,16 @@ from ..model.store.messages import Audit, WorkerInfo
 from ..model.values.database_url import without_password
 from ..model.values.ids import random_id
 from ..version import VERSION
-from .adapters import announcing, check_redis, make_locks, make_mailer, make_sender, make_tracing, make_wakeups, traced
+from .adapters import (
+    announcing,
+    check_redis,
+    make_locks,
+    make_mailer,
+    make_outgoing,
+    make_tracing,
+    make_wakeups,
+    traced,
+)
 from .start_wait import StartWait
 
 if TYPE_CHECKING:
@@ -142,7 +151,7 @@ class Parts:
             self.queries,
             self.chance,
             settings.timezone,
-            settings.jobs.job_defaults,
+            settings.job_defaults,
         )
         self.templates = Templates(store, self.chance, self.creation)
         self.hooks = Hooks(store, self.time, self.chance, self.creation, self.job_cache, self.manual_runs)
@@ -247,7 +256,7 @@ class Parts:
     def node_webhooks(self, settings: Settings, emit: Emit) -> NodeWebhooks:
         """For a node with these settings."""
         deliverer = Deliverer(
-            self.store, self.hand_over, make_sender(settings), make_mailer(settings), self.chance, emit
+            self.store, self.hand_over, make_outgoing(settings), make_mailer(settings), self.chance, emit
         )
         return NodeWebhooks(self.subscriptions, self.hand_over, deliverer.handler())
 
@@ -331,7 +340,7 @@ class Declarations:
     def jobs(self, settings: Settings) -> list[tuple[str, JobSpec]]:
         revision = self._registry.revision
         if self._made is None or self._made[:2] != (revision, settings):
-            found = self._registry.declared_jobs(settings.lookup, settings.timezone, settings.jobs.job_defaults)
+            found = self._registry.declared_jobs(settings.lookup, settings.timezone, settings.job_defaults)
             self._made = (revision, settings, found)
         return self._made[2]
 

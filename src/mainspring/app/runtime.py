@@ -40,6 +40,7 @@ from .adapters import (
     SystemClock,
     database_of,
     logger_of,
+    make_outgoing,
     make_processes,
     make_store,
     observers_of,
@@ -414,13 +415,13 @@ class Runtime:
 
     @cached_property
     def _pings(self) -> Pings:
-        pings = Pings(self.settings.private_urls)
+        pings = Pings(make_outgoing(self.settings))
         self.emit.add(pings)
         return pings
 
     def _attach_observers(self) -> None:
         """Done before the roles start, so that no event is missed."""
-        self._pings.private = self.settings.private_urls
+        self._pings.http = make_outgoing(self.settings)
         if self.settings.metrics_port is not None or "api" in self.settings.roles:
             self._counts.know(self.declares)
 

@@ -17,7 +17,7 @@ import msgspec
 from ..core.declaring.options import OPTIONS
 from ..model.errors import ConfigurationError, InvalidValue
 from ..model.values.access import Secret, network
-from ..model.values.database_url import parse_url, redis_url, smtp_url
+from ..model.values.database_url import parse_url, proxy_url, redis_url, smtp_url
 from ..model.values.reading import choice, duration, duration_text, identifier, whole, zone, zone_name
 
 SettingRule: TypeAlias = Callable[[str, Any], Any]
@@ -176,6 +176,10 @@ def redis_server(field: str, value: Any) -> str:
 
 def smtp_server(field: str, value: Any) -> str:
     return smtp_url(value, field)
+
+
+def proxy_server(field: str, value: Any) -> str:
+    return proxy_url(value, field)
 
 
 def zone_of(field: str, value: Any) -> str:

@@ -24,6 +24,7 @@ from .rules import (
     number,
     of_option,
     one_of,
+    proxy_server,
     queue_names,
     redis_server,
     seconds,
@@ -243,6 +244,14 @@ class MonitoringSettings(msgspec.Struct, frozen=True, kw_only=True):
     private_urls: Annotated[
         bool, Setting(switch, "true: addresses of pings and webhooks may lead to this machine or a private network")
     ] = False
+    egress_proxy: Annotated[
+        str | None,
+        Setting(
+            proxy_server,
+            "the HTTP proxy through which pings and webhooks leave, if one is used: `http://user@proxy.internal:3128`",
+            secret=True,
+        ),
+    ] = None
     smtp_url: Annotated[
         str | None,
         Setting(

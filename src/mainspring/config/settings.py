@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args, get_type_hints
 
 import msgspec
 
+from ..core.declaring.job_specs import JobDefaults
 from ..model.errors import ConfigurationError, nearest
 from ..model.policies import Isolation, Retry, RetryPreset
 from ..model.values.access import HIDDEN, Secret
@@ -101,6 +102,7 @@ class SettingsOptions(TypedDict, total=False):
     metrics_port: int | None
     metrics_jobs: int | None
     private_urls: bool | None
+    egress_proxy: str | None
     smtp_url: str | None
     retry_max_attempts: int | None
     retry_policy: Retry | RetryPreset | Mapping[str, Any] | None
@@ -165,6 +167,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             sections.setdefault(SECTION_OF[name], {})[name] = value
         replaced = {name: msgspec.structs.replace(getattr(self, name), **given) for name, given in sections.items()}
         return msgspec.structs.replace(self, **replaced)
+
+    @property
+    def job_defaults(self) -> JobDefaults:
+        """What jobs get that do not say otherwise, and the limit of their parameters."""
+        return msgspec.structs.replace(self.jobs.job_defaults, payload_limit=self.payload_limit)
 
     def check_http(self) -> None:
         """Refuse settings by which nobody could log in as intended. For the process that serves HTTP: the others run

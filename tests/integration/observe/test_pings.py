@@ -13,12 +13,12 @@ import pytest
 
 from mainspring import InvalidValue, Mainspring, Skip
 from mainspring.app import runtime
+from mainspring.core.ports import HttpAnswer
 from mainspring.core.rules.pings import check_ping
 from mainspring.model.events import Started
 from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
-from mainspring.observe.outgoing.http import NotAllowed
-from mainspring.observe.pings.pings import CAPACITY, THREADS, THREADS_PER_HOST, Pings, ask
+from mainspring.observe.pings.pings import AT_ONCE, AT_ONCE_PER_HOST, CAPACITY, Pings
 from tests.support import Nodes, run_once, until, until_blocking
 
 
@@ -45,6 +45,21 @@ async def listener(answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\
         yield made
     finally:
         server.close()
+
+
+class Monitor:
+    """Answers every ping, but those to hosts of this name only once `go_on` is set."""
+
+    def __init__(self, hangs: str) -> None:
+        self.hangs, self.go_on = hangs, threading.Event()
+        self.asked, self.answered = list[str](), list[str]()
+
+    async def get(self, url: str, deadline: float) -> HttpAnswer:
+        self.asked.append(url)
+        if self.hangs in url:
+            await until(self.go_on.is_set)
+        self.answered.append(url)
+        return HttpAnswer(200)
 
 
 def with_jobs(app: Mainspring, url: str) -> Mainspring:
@@ -95,21 +110,15 @@ async def test_a_redirect_is_not_followed(memory_nodes: Nodes, caplog: pytest.Lo
 
 @pytest.mark.req("OBS-7")
 async def test_who_does_not_answer_holds_up_nobody(memory_nodes: Nodes) -> None:
-    asked, go_on = threading.Event(), threading.Event()
-
-    def never(url: str, timeout: float, private: bool) -> int:
-        asked.set()
-        go_on.wait()
-        return 200
-
+    hangs = Monitor("127.0.0.1")
     app = with_jobs(memory_nodes.app(), "http://127.0.0.1:1")
-    app._runtime._pings._send = never
     async with app:
+        app._runtime._pings.http = hangs
         for _ in range(20):
             assert (await run_once(app, "good")).state == "completed"
-        await until(asked.is_set, "the first is asked for")
+        await until(lambda: hangs.asked, "the first is asked for")
         assert not app._runtime._pings.flush(0)
-        go_on.set()
+        hangs.go_on.set()
         assert await asyncio.to_thread(app._runtime._pings.flush, 20)
 
 
@@ -120,73 +129,96 @@ async def test_pings_that_wait_when_the_application_closes_are_sent_or_given_up(
 ) -> None:
     """Those that are not sent in time are dropped: a slow monitor does not keep the process."""
     monkeypatch.setattr(runtime, "PING_FLUSH", 20.0 if answers else 0.05)
-    asked, sent, go_on = threading.Event(), list[str](), threading.Event()
-
-    def slow(url: str, timeout: float, private: bool) -> int:
-        asked.set()
-        go_on.wait()
-        sent.append(url)
-        return 200
-
+    slow = Monitor("127.0.0.1")
     app = with_jobs(memory_nodes.app(), "http://127.0.0.1:1")
     pings = app._runtime._pings
-    pings._send = slow
     async with app:
+        pings.http = slow
         for _ in range(10):
             await run_once(app, "good")
-        await until(asked.is_set, "the first is under way")
+        await until(lambda: slow.asked, "the first is under way")
         if answers:
-            monkeypatch.setattr(pings, "flush", lambda timeout: go_on.set() or Pings.flush(pings, timeout))
+            monkeypatch.setattr(pings, "flush", lambda timeout: slow.go_on.set() or Pings.flush(pings, timeout))
     dropped = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
     if answers:
-        assert (len(sent), dropped) == (10, [])
+        assert (len(slow.answered), dropped) == (10, [])
     else:
         assert dropped == ["the application closes: 10 pings were not sent within 0.05 s and are dropped"]
-        go_on.set()
+        slow.go_on.set()
         await asyncio.to_thread(pings.flush, 20)
-        assert len(sent) <= THREADS_PER_HOST, "only what was under way is still sent"
+        assert len(slow.answered) <= AT_ONCE_PER_HOST, "only what was under way is still sent"
+
+
+def started(number: int, url: str) -> Started:
+    policy = encode_policy(RunPolicy(ping=(("start", url),)))
+    return Started(ExecutionRow(id=str(number), job="good", job_id="1", handler="good", policy=policy), 0)
 
 
 @pytest.mark.req("OBS-7")
 def test_what_does_not_fit_is_told_and_forgotten(caplog: pytest.LogCaptureFixture) -> None:
-    go_on = threading.Event()
-    pings = Pings(False, lambda *_: 200 if go_on.wait() else 0)
-    policy = encode_policy(RunPolicy(ping=(("start", "https://hc.example/secret"),)))
-    event = Started(ExecutionRow(id="1", job="good", job_id="1", handler="good", policy=policy), 0)
+    hangs = Monitor("hc.example")
+    pings = Pings(hangs)
     with caplog.at_level(logging.WARNING):
-        for _ in range(CAPACITY + 10):
-            pings(event)
+        for number in range(CAPACITY + 10):
+            pings(started(number, "https://hc.example/secret"))
     assert caplog.text.count("too many pings") == 1
     assert "secret" not in caplog.text
-    go_on.set()
+    hangs.go_on.set()
     assert pings.flush(20)
+    assert len(hangs.answered) == CAPACITY
 
 
 @pytest.mark.req("OBS-7")
-def test_hosts_that_do_not_answer_hold_up_no_other() -> None:
-    go_on, sent = threading.Event(), list[str]()
-
-    def send(url: str, timeout: float, private: bool) -> int:
-        if "hangs" in url:
-            go_on.wait()
-        sent.append(url)
-        return 200
-
-    pings = Pings(False, send)
-    hanging = [f"https://hangs-{number}.example/x" for number in range(THREADS // THREADS_PER_HOST - 1)]
-    for number, url in enumerate([*hanging * 20, *["https://quick.example/x"] * 5]):
-        policy = encode_policy(RunPolicy(ping=(("start", url),)))
-        pings(Started(ExecutionRow(id=str(number), job="good", job_id="1", handler="good", policy=policy), 0))
-    until_blocking(lambda: sent == ["https://quick.example/x"] * 5)
-    go_on.set()
+def test_a_host_that_does_not_answer_cannot_fill_the_queue_for_others() -> None:
+    monitor = Monitor("hangs.example")
+    pings = Pings(monitor)
+    for number in range(CAPACITY):
+        pings(started(number, "https://hangs.example/x"))
+    for number in range(20):
+        pings(started(number, "https://quick.example/x"))
+    until_blocking(lambda: monitor.answered == ["https://quick.example/x"] * 20)
+    monitor.go_on.set()
     assert pings.flush(20)
-    assert sorted(sent) == sorted([*hanging * 20, *["https://quick.example/x"] * 5])
+    assert len(monitor.answered) < CAPACITY + 20, "what gave way is not sent"
 
 
-@pytest.mark.req("SEC-4")
-def test_a_ping_into_a_private_network_is_refused() -> None:
-    with pytest.raises(NotAllowed, match="loopback"):
-        ask("http://localhost:9/", 1.0, private=False)
+@pytest.mark.req("OBS-7", "SEC-4")
+def test_hosts_that_do_not_answer_hold_up_no_other() -> None:
+    hanging = [f"https://hangs-{number}.example/x" for number in range(AT_ONCE // AT_ONCE_PER_HOST - 1)]
+    monitor = Monitor("hangs")
+    pings = Pings(monitor)
+    for number, url in enumerate([*hanging * 5, *["https://quick.example/x"] * 5]):
+        pings(started(number, url))
+    until_blocking(lambda: monitor.answered == ["https://quick.example/x"] * 5)
+    assert sorted(set(monitor.asked)) == sorted([*hanging, "https://quick.example/x"])
+    assert max(monitor.asked.count(url) for url in hanging) == AT_ONCE_PER_HOST
+    monitor.go_on.set()
+    assert pings.flush(20)
+    assert sorted(monitor.answered) == sorted([*hanging * 5, *["https://quick.example/x"] * 5])
+
+
+@pytest.mark.req("OBS-7")
+def test_hosts_take_turns_when_all_are_busy() -> None:
+    hosts = [f"https://hangs-{number}.example/x" for number in range(AT_ONCE)]
+    monitor = Monitor("hangs")
+    pings = Pings(monitor)
+    for number, url in enumerate([*hosts, *hosts]):
+        pings(started(number, url))
+    until_blocking(lambda: len(monitor.asked) == AT_ONCE)
+    monitor.go_on.set()
+    assert pings.flush(20)
+    assert sorted(monitor.answered) == sorted([*hosts, *hosts])
+
+
+@pytest.mark.req("OBS-7")
+def test_the_thread_ends_when_nothing_is_to_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainspring.observe.pings.pings.IDLE", 0.01)
+    monitor = Monitor("hangs")
+    pings = Pings(monitor)
+    for again in range(1, 3):
+        pings(started(again, "https://quick.example/x"))
+        until_blocking(lambda: pings._thread is None)
+        assert len(monitor.answered) == again
 
 
 @pytest.mark.req("OBS-6")

@@ -12,6 +12,7 @@ from mainspring.model.execution import ExecutionRow
 from mainspring.observe.dispatch import Dispatcher
 from mainspring.observe.logs.lines import LogLines
 from mainspring.observe.metrics.process_counters import ProcessCounts
+from mainspring.observe.outgoing.http import OutgoingHttp
 from mainspring.observe.pings.pings import Pings
 
 pytestmark = pytest.mark.req("OBS-7")
@@ -76,7 +77,7 @@ def test_a_level_that_changes_is_noticed() -> None:
 
 
 def test_pings_want_executions_that_name_an_address() -> None:
-    dispatcher = Dispatcher(lines(logging.WARNING), Pings(private=False))
+    dispatcher = Dispatcher(lines(logging.WARNING), Pings(OutgoingHttp(private=False)))
     assert not dispatcher.wants(AttemptEnded, PLAIN)
     assert dispatcher.wants(AttemptEnded, PINGED)
     assert not dispatcher.wants(Enqueued, PINGED)
@@ -165,14 +166,14 @@ def test_nothing_is_made_that_nobody_wants_together() -> None:
 
     for nobody in (
         Dispatcher(),
-        Dispatcher(Many(wanted=False), Picky("third"), lines(logging.WARNING), Pings(private=False)),
+        Dispatcher(Many(wanted=False), Picky("third"), lines(logging.WARNING), Pings(OutgoingHttp(private=False))),
     ):
         nobody.dispatch_all(Started, [PLAIN, OTHER], make)
 
 
 def test_pings_want_a_batch_in_which_any_names_an_address() -> None:
     told: list[object] = []
-    pings = Pings(private=False)
+    pings = Pings(OutgoingHttp(private=False))
     assert not pings.wants_any(AttemptEnded, [PLAIN, PLAIN])
     assert pings.wants_any(AttemptEnded, [PLAIN, PINGED, PLAIN])
     Dispatcher(told.append).dispatch_all(AttemptEnded, [], lambda: told)

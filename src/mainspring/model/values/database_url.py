@@ -79,6 +79,25 @@ def smtp_url(url: Any, field: str = "smtp_url") -> str:
     return url
 
 
+def proxy_url(url: Any, field: str = "egress_proxy") -> str:
+    """Check the address of an HTTP proxy.
+
+    >>> proxy_url("http://user:password@proxy.internal:3128")
+    'http://user:password@proxy.internal:3128'
+    """
+    text = url if isinstance(url, str) and url.isascii() and url.isprintable() else ""
+    try:
+        parts = urlsplit(text)
+        fits = parts.scheme == "http" and bool(parts.hostname) and bool(parts.port) and parts.path in ("", "/")
+        fits = fits and not parts.query and not parts.fragment and " " not in text
+    except ValueError:
+        fits = False
+    if not fits:
+        remedy = "Write special characters of the password as %40 and so on"
+        raise _refused(field, url, "http://proxy.internal:3128 or http://user:password@proxy.internal:3128", remedy)
+    return text
+
+
 def _sqlite_path(field: str, url: str) -> str:
     rest = url.partition("://")[2]
     path = unquote(rest[1:])

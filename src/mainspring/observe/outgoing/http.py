@@ -3,7 +3,8 @@ a redirect, and with one deadline for everything together: name, connection, TLS
 
 The name is resolved once, every answer is checked, and the connection goes to a checked address while `Host` and the
 name in TLS stay those of the URL: the name cannot lead elsewhere in between. At most a few KiB of an answer are read.
-The request runs on the event loop, so a server that hangs holds no thread.
+The request runs on the event loop, so a server that hangs holds no thread. All of this also holds if the request goes
+through an egress proxy.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -19,18 +20,16 @@ from ...core.ports import HttpAnswer
 from ...model.values.web_address import host_of, web_address
 from ...version import VERSION
 from .addresses import IPAddress, address_class, may_reach
+from .egress_proxy import LONGEST_HEAD, EgressProxy, Streams, first_connection, with_tls
 from .lookups import LOOKUPS, addresses_of
 
 if TYPE_CHECKING:
     import ssl
 
-LONGEST_HEAD = 16 * 1024
 EXCERPT = 4 * 1024
 """Bytes that are kept of the body of an answer; the rest is not read."""
 MOST_BYTES = 64 * 1024
 """Bytes of an answer that are read in all; a server could send interim answers for ever."""
-NEXT_ADDRESS = 4.0
-"""Seconds after which the next address of the host is tried, if there is one."""
 LONGEST_REASON = 200
 KEPT_HEADERS = ("content-type", "retry-after")
 
@@ -44,8 +43,15 @@ class NotAllowed(OSError):
 class OutgoingHttp:
     """`private` is the setting `private_urls`; `resolver` and `tls` are replaced in tests."""
 
-    def __init__(self, private: bool, resolver: Resolver = addresses_of, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        private: bool,
+        resolver: Resolver = addresses_of,
+        tls: ssl.SSLContext | None = None,
+        proxy: EgressProxy | None = None,
+    ) -> None:
         self.private = private
+        self._proxy = proxy
         self._resolver = resolver
         self._tls = tls
 
@@ -64,29 +70,34 @@ class OutgoingHttp:
         exchange = _Exchange(method, parts, headers, body)
         try:
             async with asyncio.timeout(deadline):
-                reader, writer = await self._connected(parts)
+                reader, writer = await self._connected(parts, exchange)
                 try:
                     await exchange.run(reader, writer)
                 finally:
                     writer.transport.abort()  # a polite close waits for the other side
         except TimeoutError:
             if not exchange.status:
-                raise TimeoutError(f"{parts.hostname} did not answer within {deadline:g} s") from None
+                raise TimeoutError(f"{exchange.waits_for} did not answer within {deadline:g} s") from None
         return exchange.answer(time.monotonic() - began)
 
-    async def _connected(self, parts: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connected(self, parts: SplitResult, exchange: _Exchange) -> Streams:
         host, secure = (parts.hostname or "").rstrip("."), parts.scheme == "https"
         allowed = await self._checked(host)
-        tls: dict[str, Any] = {"ssl": await self._context(), "server_hostname": host} if secure else {}
         port = parts.port or (443 if secure else 80)
-        problem: OSError | None = None
-        for place, address in enumerate(allowed, 1):
-            try:
-                async with asyncio.timeout(NEXT_ADDRESS if place < len(allowed) else None):
-                    return await asyncio.open_connection(str(address), port, limit=LONGEST_HEAD, **tls)
-            except OSError as error:  # TimeoutError is one too
-                problem = error
-        raise problem or OSError(f"{host} has no address")
+        context = await self._context() if secure else None
+        tls: dict[str, Any] = {"ssl": context, "server_hostname": host} if secure else {}
+        proxy = self._proxy
+
+        async def straight(address: IPAddress) -> Streams:
+            return await asyncio.open_connection(str(address), port, limit=LONGEST_HEAD, **tls)
+
+        async def through(proxy: EgressProxy, address: IPAddress) -> Streams:
+            exchange.waits_for = str(proxy)
+            streams = await proxy.connect(address, port)
+            exchange.waits_for = host
+            return await with_tls(streams, context, host) if context is not None else streams
+
+        return await first_connection(host, allowed, straight if proxy is None else partial(through, proxy))
 
     async def _checked(self, host: str) -> Sequence[IPAddress]:
         """Every address of the host must be allowed: a mixture is an attempt to slip one through."""
@@ -111,6 +122,8 @@ class _Exchange:
 
         self._h11 = h11
         self.status = 0
+        self.waits_for = parts.hostname or ""
+        """The name of whoever has to answer next."""
         self._kept: dict[str, str] = {}
         self._body = bytearray()
         self._connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=LONGEST_HEAD)

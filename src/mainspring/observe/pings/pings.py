@@ -1,7 +1,8 @@
 """Dead man's switches: an observer that requests the URLs which jobs name, see `core.rules.pings`.
 
-It never holds up a job: events put a URL into a short queue, and its own threads send the requests, at most two to one
-host at a time. One that does not fit, fails or takes too long is logged and dropped.
+It never holds up a job: events put a URL into a queue, and one thread with an event loop of its own sends the requests,
+at most two to one host at a time. Hosts that hang hold no thread, so they keep no other host waiting. A ping that does
+not fit, fails or takes too long is logged and dropped.
 """
 
 from __future__ import annotations
@@ -11,46 +12,55 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
+from ...core.ports import HttpAnswer
 from ...core.rules.pings import address_of, names_addresses
 from ...model.events import AttemptEnded, Rescued, Started
 from ...model.execution import ExecutionRow
 from ...model.values.web_address import host_of
-from ..outgoing.http import OutgoingHttp
 
 _log = logging.getLogger("mainspring.pings")
 
 CAPACITY = 1_000
-THREADS = 8
-THREADS_PER_HOST = 2
+AT_ONCE = 200
+AT_ONCE_PER_HOST = 2
 TIMEOUT = 5.0
 IDLE = 5.0
-"""Seconds without work after which a thread ends; the next ping starts another."""
+"""Seconds without work after which the thread ends; the next ping starts another."""
 QUIET = 60.0
 """Seconds for which further failures of a job are not logged."""
 _HEARD = frozenset({Started, AttemptEnded, Rescued})
 
 
-def ask(url: str, timeout: float, private: bool) -> int:
-    """GET this URL and return the status; raises `OSError` if there is none within `timeout` seconds."""
-    return asyncio.run(OutgoingHttp(private).get(url, timeout)).status
+class Getter(Protocol):
+    """Sends the requests; `OutgoingHttp` does."""
+
+    async def get(self, url: str, deadline: float) -> HttpAnswer: ...
+
+
+class _Ping(NamedTuple):
+    job: str
+    url: str
+    host: str
 
 
 class Pings:
-    """`private` allows addresses in private networks; `send` is replaced in tests."""
-
-    def __init__(self, private: bool, send: Callable[[str, float, bool], int] = ask) -> None:
-        self.private = private
-        self._send = send
+    def __init__(self, http: Getter) -> None:
+        self.http = http
         self._changed = threading.Condition()
-        self._waiting: dict[str, deque[tuple[str, str]]] = {}
-        """Jobs and addresses by host. The host whose turn is next comes first."""
+        self._waiting: dict[str, deque[_Ping]] = {}
+        """By host. The host whose turn is next comes first."""
         self._count = 0
         """Pings that are waiting or in progress."""
         self._busy: Counter[str] = Counter()
-        self._threads = 0
+        """Pings in progress by host."""
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the thread, once it runs."""
+        self._news = asyncio.Event()
+        """Set in the event loop when a ping was added or has ended."""
         self._quiet_until: dict[str, float] = {}
 
     def hears(self, kind: type) -> bool:
@@ -74,20 +84,33 @@ class Pings:
         url = address_of(event)
         if url is None:
             return
+        ping = _Ping(event.execution.job, url, host_of(url))
         with self._changed:
-            fits = self._count < CAPACITY
-            if fits:
-                self._waiting.setdefault(host_of(url), deque()).append((event.execution.job, url))
+            dropped = self._make_room(ping)
+            if dropped is not ping:
+                self._waiting.setdefault(ping.host, deque()).append(ping)
                 self._count += 1
-                self._changed.notify_all()
-                self._start_thread()
-        if not fits:
-            self._complain(event.execution.job, "too many pings are waiting already")
+                self._wake()
+        if dropped is not None:
+            self._complain(dropped.job, "too many pings are waiting already")
 
-    def _start_thread(self) -> None:
-        if self._threads < min(THREADS, self._count):
-            self._threads += 1
-            threading.Thread(target=self._work, name="mainspring-ping", daemon=True).start()
+    def _make_room(self, ping: _Ping) -> _Ping | None:
+        """The ping that does not fit. When the queue is full, the host with the most waiting pings gives one up: it
+        cannot fill the queue for the others."""
+        if self._count < CAPACITY:
+            return None
+        longest = max(self._waiting.values(), key=len, default=deque[_Ping]())
+        if len(longest) <= len(self._waiting.get(ping.host, ())) + 1:
+            return ping
+        self._count -= 1
+        return longest.pop()
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="mainspring-pings", daemon=True)
+            self._thread.start()
+        elif self._loop is not None:
+            self._loop.call_soon_threadsafe(self._news.set)
 
     @property
     def waiting(self) -> bool:
@@ -109,43 +132,59 @@ class Pings:
             self._waiting.clear()
         _log.warning("the application closes: %d pings were not sent within %g s and are dropped", dropped, timeout)
 
-    def _work(self) -> None:
+    # --- in the thread ------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        asyncio.run(self._send_all())
+
+    async def _send_all(self) -> None:
+        """Send until nothing has come for a while."""
+        tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
         while True:
+            self._news.clear()
             with self._changed:
-                if not self._changed.wait_for(self._next_host, IDLE):
-                    self._threads -= 1
-                    return
-                host, job, url = self._take()
+                taken = list(self._take())
+            for ping in taken:
+                task = asyncio.create_task(self._send(ping))
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
             try:
-                self._ping(job, url)
-            finally:
+                async with asyncio.timeout(None if self._busy else IDLE):
+                    await self._news.wait()
+            except TimeoutError:
                 with self._changed:
-                    self._busy -= Counter({host: 1})  # which drops a host at 0
-                    self._count -= 1
-                    self._changed.notify_all()
+                    if not self._waiting:
+                        self._thread = self._loop = None
+                        return
 
-    def _next_host(self) -> str | None:
-        """A host that does not answer holds up no other: it never has more than its own share of the threads."""
-        return next((host for host in self._waiting if self._busy[host] < THREADS_PER_HOST), None)
+    def _take(self) -> Iterator[_Ping]:
+        """What may be sent now. A host that does not answer holds up no other: it never has more than its own share."""
+        for host in [host for host in self._waiting if self._busy[host] < AT_ONCE_PER_HOST]:
+            room = min(AT_ONCE_PER_HOST - self._busy[host], AT_ONCE - self._busy.total())
+            if room <= 0:
+                return
+            waiting = self._waiting.pop(host)
+            for _ in range(min(room, len(waiting))):
+                self._busy[host] += 1
+                yield waiting.popleft()
+            if waiting:
+                self._waiting[host] = waiting  # at the end: hosts take turns
 
-    def _take(self) -> tuple[str, str, str]:
-        host = self._next_host() or ""
-        waiting = self._waiting.pop(host)
-        job, url = waiting.popleft()
-        if waiting:
-            self._waiting[host] = waiting  # at the end: hosts take turns
-        self._busy[host] += 1
-        return host, job, url
-
-    def _ping(self, job: str, url: str) -> None:
+    async def _send(self, ping: _Ping) -> None:
         """The URL itself is a secret: only its host is logged."""
         try:
-            status = self._send(url, TIMEOUT, self.private)
+            status = (await self.http.get(ping.url, TIMEOUT)).status
             problem = None if 200 <= status < 300 else f"answered {status}"
-        except (OSError, ValueError) as error:
+        except Exception as error:
             problem = f"{type(error).__name__}: {error}"
+        with self._changed:
+            self._busy -= Counter({ping.host: 1})  # which drops a host at 0
+            self._count -= 1
+            self._changed.notify_all()
+        self._news.set()
         if problem is not None:
-            self._complain(job, f"{host_of(url)}: {problem}")
+            self._complain(ping.job, f"{ping.host}: {problem}")
 
     def _complain(self, job: str, problem: str) -> None:
         now = time.monotonic()
