@@ -4,68 +4,24 @@ never to an address that was not checked."""
 from __future__ import annotations
 
 import asyncio
-import datetime
 import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from mainspring import InvalidValue
 from mainspring.core.ports import HttpAnswer
 from mainspring.observe.outgoing import lookups
 from mainspring.observe.outgoing.http import EXCERPT, NotAllowed, OutgoingHttp
+from tests.integration.observe.foreign_servers import OK, answering, certificates, server, silent
 from tests.support import DEADLINE, until
 
 pytestmark = pytest.mark.req("SEC-4", "WHK-1")
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 SHORT = 0.3
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-
-@asynccontextmanager
-async def server(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    running = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
-    try:
-        yield running.sockets[0].getsockname()[1]
-    finally:
-        running.close()
-
-
-def answering(answer: bytes, then: str = "close", requests: list[bytes] | None = None) -> Serve:
-    """A server that answers and then closes, hangs, or repeats the last byte or the whole for ever."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await reader.readuntil(b"\r\n\r\n")
-        request += await reader.readexactly(2)
-        if requests is not None:
-            requests.append(request)
-        try:
-            writer.write(answer)
-            while then == "drip":
-                writer.write(b"x")
-                await writer.drain()
-                await asyncio.sleep(0.01)
-            while then == "flood":
-                writer.write(answer * 100)
-                await writer.drain()
-            if then == "hang":
-                await reader.read()
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-    return serve
 
 
 async def post(port: int, deadline: float = DEADLINE, **options: Any) -> HttpAnswer:
@@ -236,32 +192,8 @@ async def test_a_name_server_that_hangs_costs_one_thread_for_each_name(monkeypat
 
 
 async def test_tls_checks_the_name_of_the_url_at_the_address_that_was_checked(tmp_path: Path) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-    day = datetime.timedelta(days=1)
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - day)
-        .not_valid_after(now + day)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("receiver.example")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-        .public_bytes(serialization.Encoding.PEM)
-    )
-    (tmp_path / "certificate.pem").write_bytes(certificate)
-    (tmp_path / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    serving.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
     names: list[str | None] = []
-    serving.sni_callback = lambda _, name, __: names.append(name)
-    trusting = ssl.create_default_context(cadata=certificate.decode())
+    serving, trusting = certificates(tmp_path, names)
 
     async def answers(host: str) -> list[Any]:
         return [ip_address("127.0.0.1")]
@@ -275,12 +207,6 @@ async def test_tls_checks_the_name_of_the_url_at_the_address_that_was_checked(tm
         for other, tls in ((url.replace("receiver", "other"), trusting), (url, None)):
             with pytest.raises(ssl.SSLCertVerificationError):
                 await OutgoingHttp(True, answers, tls).post(other, {}, b"{}", DEADLINE)
-
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await reader.read()
-        finally:
-            writer.close()
 
     async with server(silent) as port:  # accepts, and never speaks TLS
         with pytest.raises(TimeoutError):

@@ -98,15 +98,23 @@ async def first_connection(
 async def with_tls(streams: Streams, context: ssl.SSLContext, name: str) -> Streams:
     """TLS inside a tunnel. What came unencrypted before is dropped with the old reader, so that a proxy cannot slip in
     the beginning of an answer."""
-    loop = asyncio.get_running_loop()
+    loop, tunnel = asyncio.get_running_loop(), streams[1]
     reader = asyncio.StreamReader(limit=LONGEST_HEAD, loop=loop)
-    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    protocol = _InsideTunnel(reader, tunnel)
     try:
-        transport = await loop.start_tls(streams[1].transport, protocol, context, server_hostname=name)
+        transport = await loop.start_tls(tunnel.transport, protocol, context, server_hostname=name)
     except BaseException:
-        streams[1].transport.abort()
+        tunnel.transport.abort()
         raise
     if transport is None:
         raise OSError("the connection was closed during the TLS handshake")
     protocol.connection_made(transport)
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+class _InsideTunnel(asyncio.StreamReaderProtocol):
+    """Holds the writer of the tunnel, because a writer that is garbage-collected closes its connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, tunnel: asyncio.StreamWriter) -> None:
+        super().__init__(reader)
+        self._tunnel = tunnel
