@@ -1,5 +1,6 @@
 """Mainspring: jobs that run on time, once, on as many machines as you have.
 
+```python
 from mainspring import Mainspring, JobContext
 
 app = Mainspring("sqlite:///mainspring.db")
@@ -9,6 +10,7 @@ async def hello(ctx: JobContext) -> None:
     print("good morning")
 
 app.run()
+```
 """
 
 from .app.handles import JobHandle

@@ -16,10 +16,12 @@ from .runtime import Runtime
 
 
 class BulkItems(NamedTuple):
-    """A page of the items of a bulk action; `next` continues, and is None at the end."""
+    """A page of the items of a bulk action."""
 
     items: list[BulkItemRow]
+    """The items of this page."""
     next: str | None
+    """Give it to `app.bulk.items` to read on; None at the end."""
 
 
 OnItem: TypeAlias = Callable[[BulkItem], None]

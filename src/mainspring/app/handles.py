@@ -54,27 +54,39 @@ class PlainOptions(TypedDict, total=False):
     """What an enqueue may say besides the parameters, except `unique`. All of it is optional."""
 
     start_at: When | None
+    """When it is due: an instant, or a duration from now such as `"10m"`."""
     priority: int | None
+    """Higher ones are claimed first."""
     queue: str | None
+    """The queue that it waits in, instead of the job's."""
     by: str
+    """Who enqueues it."""
     traceparent: str | None
+    """The W3C trace context of the caller."""
     metadata: Mapping[str, Any] | None
+    """Values that are stored with the execution."""
     tenant: str | None
+    """The tenant that it runs for."""
     share: str | None
+    """Who takes turns in the queue, instead of the tenant."""
 
 
 class EnqueueOptions(PlainOptions, total=False):
     """What an enqueue may say besides the parameters. All of it is optional."""
 
     unique: str | Unique | None
+    """A key, or a `Unique`: while it is taken, the enqueue returns None."""
 
 
 class BoundCall(NamedTuple, Generic[R]):
     """One item for `app.enqueue_many`: a job with its parameters and options."""
 
     job: str
+    """The name of the job."""
     params: Mapping[str, object]
+    """The parameters of the execution."""
     options: Mapping[str, object]
+    """The options of the enqueue."""
 
 
 EnqueueItem: TypeAlias = tuple[Any, ...] | list[Any]
@@ -139,9 +151,11 @@ class SyncRequest(Generic[P, T]):
 class JobHandle(Request[P, R, Execution[R]], Generic[P, R, Q, C]):
     """The job of a function. Calling it calls the function, as in a unit test.
 
+    ```python
     execution = await send_reminder.enqueue(shift_id="42")
     execution = await send_reminder.options(start_at="10m", unique="reminder-42").enqueue(shift_id="42")
     await app.enqueue_many([send_reminder.bind(shift_id=str(n)) for n in range(1000)])
+    ```
     """
 
     __name__: str

@@ -185,10 +185,12 @@ class Mainspring:
         `isolation="process"` before its first execution. The mapping that it returns is added to `ctx.resources`; what
         stands after a `yield` runs when the process ends.
 
+        ```python
         @app.setup
         async def connect() -> AsyncIterator[dict[str, Any]]:
             async with httpx.AsyncClient() as client:
                 yield {"http": client}
+        ```
         """
         return self._runtime.setup.add(hook)
 
@@ -197,10 +199,12 @@ class Mainspring:
         the `yield` before it, what stands after the `yield` after it. A plain generator surrounds plain functions, an
         async generator surrounds handlers that are `async def`. Functions that list tenants are surrounded as well.
 
+        ```python
         @app.around
         def connections(ctx: JobContext) -> Iterator[None]:
             pool.close_old()
             yield
+        ```
         """
         return self._runtime.registry.around.add(hook)
 
@@ -265,8 +269,10 @@ class Mainspring:
     def asgi(self) -> FastAPI:
         """The HTTP interface, to be mounted into an application of your own. Needs `mainspring[server]`.
 
+        ```python
         site = FastAPI(lifespan=app.lifespan)
         site.mount("/jobs-admin", app.asgi())
+        ```
         """
         return self._runtime.api
 

@@ -29,18 +29,26 @@ from .runtime import Runtime
 
 
 class BackfillOptions(TypedDict, total=False):
-    """What a backfill may say besides the job and the range. `pace` is the time between the starts of two windows;
-    `only` restricts it to missing or to failed windows, and `force` includes those that are done."""
+    """What a backfill may say besides the job and the range. All of it is optional."""
 
     params: Mapping[str, Any] | None
+    """Parameters of every run, instead of those of the job."""
     order: Order
+    """Whether the oldest or the newest window runs first."""
     concurrency: int
+    """How many windows run at once."""
     pace: Duration | None
+    """The time between the starts of two windows."""
     only: Only
+    """Restricts it to missing or to failed windows."""
     force: bool
+    """Includes the windows that are done."""
     dry_run: bool
+    """Lists the windows and writes nothing."""
     note: str | None
+    """What the list of backfills and the audit record say about it."""
     by: str
+    """Who asks for it."""
 
 
 class AppCalendars:

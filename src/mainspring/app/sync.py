@@ -42,26 +42,41 @@ R = TypeVar("R")
 class SyncMainspring(SyncMethods):
     """Every async method of the application and of its namespaces, blocking.
 
+    ```python
     with app.sync as sync:  # starts the roles of this process in the background
         execution = sync.enqueue("greet", {"name": "ada"})
         sync.wait(execution)
+    ```
     """
 
     def __init__(self, app: Mainspring) -> None:
         super().__init__(app, Caller(app._runtime))
         self.backfills = SyncBackfills(app.backfills, self._caller)
+        """Steers backfills: `app.sync.backfills.pause(id)`."""
         self.bulk = SyncBulk(app.bulk, self._caller)
+        """Commands for many jobs or executions."""
         self.calendars = SyncCalendars(app.calendars, self._caller)
+        """Named calendars."""
         self.handlers = SyncHandlers(app.handlers, self._caller)
+        """Handlers of all processes."""
         self.locks = SyncLocks(app.locks, self._caller)
+        """Locks as an administrator sees them."""
         self.monitoring = SyncMonitoring(app.monitoring, self._caller)
+        """Metrics, alert rules, missed runs."""
         self.errors = SyncErrors(app.errors, self._caller)
+        """Error groups."""
         self.queues = SyncQueues(app.queues, self._caller)
+        """Queues."""
         self.templates = SyncTemplates(app.templates, self._caller)
+        """Templates of jobs."""
         self.tenants = SyncTenants(app.tenants, self._caller)
+        """The tenants of an execution."""
         self.hooks = SyncHooks(app.hooks, self._caller)
+        """Incoming hooks."""
         self.tokens = SyncTokens(app.tokens, self._caller)
+        """API tokens."""
         self.webhooks = SyncWebhooks(app.webhooks, self._caller)
+        """Endpoints that receive events."""
 
     def start(self, **settings: Unpack[SettingsOptions]) -> None:
         """Start the roles of this process; settings given here override those of the constructor, such as

@@ -132,6 +132,7 @@ class Lock:
     ) -> None:
         self._backend, self._clock, self._emit, self._owner = backend, clock, emit, owner
         self.name = lock_name(name)
+        """The name of the lock."""
         self._ttl = duration("ttl", ttl)
         self._hold = duration("hold_at_least", hold_at_least, allow_zero=True)
         self._wait = None if wait is None else duration("wait", wait, allow_zero=True)

@@ -31,11 +31,17 @@ class WindowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     window: Window
+    """The window."""
     state: WindowState
+    """`done`, `failed`, `missing` or `running`."""
     execution_id: str | None = None
+    """The execution that is alive, or the last that ended."""
     last_state: str | None = None
+    """How the last execution of the window ended."""
     runs: int = 0
+    """How many executions of the window have ended."""
     finished_at: datetime | None = None
+    """When the last of them ended."""
 
 
 class Windows(list[WindowStatus]):

@@ -90,15 +90,20 @@ class BulkRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BulkItemRow(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What became of one item: the execution that was created, the new state, or why it was refused or left out
-    (`skipped`): then `execution_id` is the retry that it had before."""
+    """What became of one item of a bulk action."""
 
     id: str
+    """The job or execution."""
     status: ItemStatus = "planned"
+    """Whether it is planned, done, refused or skipped."""
     execution_id: str | None = None
+    """The execution that was created; for a skipped item, the retry that it had before."""
     now: str | None = None
+    """Its new state."""
     code: str | None = None
+    """The kind of error that refused it."""
     error: str | None = None
+    """Why it was refused or skipped, in words."""
 
 
 class BulkPage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -114,8 +119,14 @@ class BulkPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What a bulk would do: how many items match, and what would become of some of them."""
 
     action: str
+    """What it would do to each item."""
     target: BulkTarget
+    """Whether the items are jobs or executions."""
     filter: dict[str, Any]
+    """The filter that selects them."""
     total: int
+    """How many items match."""
     total_is_exact: bool
+    """False if there are at least `total` items."""
     sample: tuple[BulkItemRow, ...]
+    """What would become of some of them."""

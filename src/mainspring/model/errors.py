@@ -26,6 +26,15 @@ class InvalidValue(MainspringError, ValueError):
     'hour: 25 is not valid; allowed: 0 to 23'
     """
 
+    field: str
+    """The name of the parameter, option or setting."""
+    value: Any
+    """The value that was given."""
+    allowed: str
+    """What would be allowed, in words."""
+    remedy: str
+    """What to write instead, if that is known."""
+
     def __init__(self, field: str, value: Any, allowed: str, remedy: str = "") -> None:
         super().__init__(field, value, allowed, remedy)
         self.field, self.value, self.allowed, self.remedy = field, value, allowed, remedy
@@ -60,6 +69,13 @@ class ConfigurationError(MainspringError):
     """A setting, an address or a combination of settings that cannot work; `where` is the place in the code that asks
     for it, if it is known."""
 
+    message: str
+    """What is wrong."""
+    subject: str
+    """What asks for it, such as a job."""
+    where: str
+    """The place in the code that asks for it, if that is known."""
+
     def __init__(self, message: str = "", subject: str = "", where: str = "") -> None:
         super().__init__(message, subject, where)
         self.message, self.subject, self.where = message, subject, where
@@ -90,7 +106,9 @@ class RetryAfter(MainspringError):
 
         super().__init__(delay, message)
         self.delay = duration("delay", delay, allow_zero=True)
+        """The seconds until the next attempt."""
         self.message = message
+        """Why it must wait."""
 
     def __str__(self) -> str:
         return self.message or f"retry after {self.delay:g} s"
@@ -127,10 +145,13 @@ class NotFound(MainspringError, LookupError):
     """Something was asked for by a name that is not known; suggests the nearest known name."""
 
     noun = "object"
+    """What was asked for."""
 
     def __init__(self, name: object, known: Iterable[str] = ()) -> None:
         self.name = str(name)
+        """The name or id that was asked for."""
         self.suggestion = nearest(self.name, known)
+        """The known name that comes nearest; None if none is near."""
         super().__init__(self.name, (self.suggestion,) if self.suggestion else ())
 
     def __str__(self) -> str:
@@ -139,32 +160,52 @@ class NotFound(MainspringError, LookupError):
 
 
 class JobNotFound(NotFound):
+    """There is no job of this name."""
+
     noun = "job"
+    """What was asked for."""
 
 
 class ExecutionNotFound(NotFound):
+    """There is no execution with this id. It may have been pruned."""
+
     noun = "execution"
+    """What was asked for."""
 
     def __str__(self) -> str:
         return f"no execution with id {shown(self.name)}"
 
 
 class BackfillNotFound(NotFound):
+    """There is no backfill with this id."""
+
     noun = "backfill"
+    """What was asked for."""
 
     def __str__(self) -> str:
         return f"no backfill with id {shown(self.name)}"
 
 
 class BulkNotFound(NotFound):
+    """There is no bulk action with this id."""
+
     noun = "bulk action"
+    """What was asked for."""
 
     def __str__(self) -> str:
         return f"no bulk action with id {shown(self.name)}"
 
 
 class HandlerNotFound(NotFound):
+    """No handler of this name is declared; `subject` and `where` say what asks for it."""
+
+    subject: str
+    """What asks for it, such as a job."""
+    where: str
+    """The file and line that asks for it, if that is known."""
+
     noun = "handler"
+    """What was asked for."""
 
     def __init__(self, name: object, known: Iterable[str] = (), subject: str = "", where: str = "") -> None:
         super().__init__(name, known)
@@ -177,7 +218,14 @@ class HandlerNotFound(NotFound):
 
 
 class DuplicateRegistration(MainspringError):
-    """One id was registered twice; `first` and `second` say where."""
+    """One id was registered twice."""
+
+    id: str
+    """The id."""
+    first: str
+    """Where it was registered first."""
+    second: str
+    """Where it was registered again."""
 
     def __init__(self, id: str, first: str, second: str) -> None:
         super().__init__(id, first, second)
@@ -197,9 +245,17 @@ class CommandRefused(MainspringError):
     "cannot pause job 'x': it is cancelled; pause is possible when scheduled or running"
     """
 
+    command: str
+    """The command."""
+    state: str
+    """The state that does not permit it."""
+    subject: str
+    """What the command was for."""
+
     def __init__(self, command: str, state: str, allowed: Iterable[str], subject: str = "the job") -> None:
         self.command, self.state, self.subject = command, state, subject
         self.allowed = tuple(allowed)
+        """The states that permit the command."""
         super().__init__(command, state, self.allowed, subject)
 
     def __str__(self) -> str:
@@ -208,8 +264,12 @@ class CommandRefused(MainspringError):
 
 
 class AlreadyRunning(CommandRefused):
-    """A trigger that was skipped because the job's overlap policy admits no second execution now. `execution` is the
-    skipped execution, `holder` the id of the running one."""
+    """A trigger that was skipped because the job's overlap policy admits no second execution now."""
+
+    execution: Any
+    """The skipped execution."""
+    holder: str | None
+    """The id of the running execution."""
 
     def __init__(self, job: str, execution: Any, holder: str | None) -> None:
         super().__init__("trigger", "running", ["no execution of it is alive"], f"job {job!r}")
@@ -227,12 +287,12 @@ class LeaseLost(MainspringError):
 
 
 class WebhookError(MainspringError, ValueError):
-    """A received webhook that is refused. `reason` is the part of it that is wrong: `header` (missing or malformed),
-    `time`, `signature` or `body`.
+    """A received webhook that is refused."""
 
-    >>> str(WebhookError("header", "the header webhook-id is missing"))
-    'the header webhook-id is missing'
-    """
+    reason: str
+    """Which part of it is wrong: `header` (missing or malformed), `time`, `signature` or `body`."""
+    message: str
+    """What is wrong."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(reason, message)
@@ -258,6 +318,11 @@ class LockUnavailable(MainspringError):
     'locks at redis://localhost cannot be used, so nothing is held: ConnectionError: refused'
     """
 
+    place: str
+    """The address of the lock backend."""
+    error: str
+    """What the driver reported."""
+
     def __init__(self, place: str, error: str) -> None:
         super().__init__(place, error)
         self.place, self.error = place, error
@@ -268,6 +333,13 @@ class LockUnavailable(MainspringError):
 
 class SchemaMismatch(StoreError):
     """The database schema is older or newer than this release can work with."""
+
+    found: object
+    """The version of the database."""
+    expected: object
+    """The version that this release needs."""
+    remedy: str
+    """What to do about it."""
 
     def __init__(self, found: object, expected: object, remedy: str = "run `mainspring db migrate`") -> None:
         super().__init__(found, expected, remedy)

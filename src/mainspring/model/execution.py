@@ -16,14 +16,24 @@ from .time.instants import SECOND, Micros, maybe_datetime, seconds_to_micros, to
 
 
 class State(StrEnum):
+    """The state of an execution. The first three are live; the others are final and never change."""
+
     PENDING = "pending"
+    """Waits for its time, for a worker, or for its next attempt."""
     RUNNING = "running"
+    """A worker runs it."""
     WAITING = "waiting"
+    """It runs once for each of several tenants, and waits until all of them have ended."""
     COMPLETED = "completed"
+    """The handler returned."""
     PARTIAL = "partial"
+    """Some of its tenants completed and others did not."""
     FAILED = "failed"
+    """The last attempt failed, or an error permits no other."""
     CANCELLED = "cancelled"
+    """Somebody cancelled it."""
     SKIPPED = "skipped"
+    """It did not run, on purpose: `reason` says why."""
 
     final: bool
     """Whether an execution in this state has ended for good."""

@@ -28,13 +28,22 @@ Origin: TypeAlias = Literal["code", "api"]
 
 
 class JobState(StrEnum):
+    """The state of a job, derived from its schedule, its commands and its newest execution."""
+
     PENDING = "pending"
+    """It has no next time: it waits for a worker, or has not run yet."""
     SCHEDULED = "scheduled"
+    """It has a next run."""
     RUNNING = "running"
+    """An execution of it runs."""
     PAUSED = "paused"
+    """Somebody paused it; it has no ticks until it is resumed."""
     COMPLETED = "completed"
+    """Its last run completed, and there is no next one."""
     FAILED = "failed"
+    """Its last run failed, and there is no next one."""
     CANCELLED = "cancelled"
+    """Somebody cancelled it."""
 
 
 JobStatus: TypeAlias = (
@@ -321,11 +330,15 @@ class LiveCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of executions of a job that have not ended."""
 
     pending: int = 0
+    """How many wait for their time, a worker or their next attempt."""
     running: int = 0
+    """How many run."""
     waiting: int = 0
+    """How many wait for the runs of their tenants."""
 
     @property
     def total(self) -> int:
+        """The sum of all three."""
         return self.pending + self.running + self.waiting
 
 

@@ -40,9 +40,13 @@ class Limit(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=T
     """
 
     key: str
+    """What the limit counts by. `{tenant}`, `{job}`, `{queue}` and `{params.name}` are filled in for each execution."""
     concurrency: int | None = None
+    """How many executions under this key may run at once, on all processes together."""
     rate: float | str | None = None
+    """How many executions under this key may begin per second on average; also `"50/s"`, `"100/m"`, `"1000/h"`."""
     burst: int | None = None
+    """How many of these may begin at one instant."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str) or not 1 <= len(self.key) <= _LONGEST or not self.key.isprintable():
@@ -62,6 +66,7 @@ class Limit(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=T
 
     @property
     def per_second(self) -> float | None:
+        """`rate` as a number per second; None for a limit of concurrency."""
         return self.rate  # type: ignore[return-value]  # made a number above
 
 

@@ -46,10 +46,15 @@ class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
     """
 
     initial: float | str = 2.0
+    """The first delay; in seconds once it is read. Or the name of a preset: `queue`, `tenant`, `patient`."""
     multiplier: float | None = None
+    """By how much each delay is longer than the one before."""
     max: float | str | None = None
+    """The longest delay."""
     jitter: float = 0.0
+    """By which share, from 0 to 1, each delay is spread in both directions."""
     delays: tuple[float | str, ...] = ()
+    """Each delay by itself; the last one repeats. Use it instead of `initial`, `multiplier` and `max`."""
 
     if TYPE_CHECKING:  # the constructor takes more types than the fields have afterwards
 
@@ -113,9 +118,13 @@ class CatchUp(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults
     """
 
     rule: MissedRule
+    """`skip` runs no missed tick, `latest` the last one, `all` the newest `max_runs`."""
     max_age: float | str | None = None
+    """Ticks older than this do not run."""
     max_runs: int = 100
+    """How many ticks run at most, with `all`."""
     pace: float | str = 5.0
+    """The time between two of these runs, with `all`."""
 
     def __post_init__(self) -> None:
         choice("catch_up.rule", self.rule, get_args(MissedRule))
@@ -138,6 +147,7 @@ class CatchUp(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults
 
     @property
     def seconds_between(self) -> float:
+        """`pace` in seconds."""
         return self.pace  # type: ignore[return-value]  # __post_init__ made it a number
 
 
@@ -198,9 +208,13 @@ class Unique(msgspec.Struct, metaclass=OptionFields, frozen=True, forbid_unknown
     """
 
     enqueued: str | None = None
+    """The key that is taken from enqueue to the first claim; without `running`, to the end."""
     running: str | None = None
+    """The key that is taken from the first claim to the end."""
     for_: float | str | None = None
+    """How long the key stays taken at least, from enqueue on."""
     debounce: float | str | None = None
+    """How long after the last enqueue the execution runs; each enqueue replaces the parameters of the one before."""
 
     def __post_init__(self) -> None:
         self._check_keys()
@@ -232,12 +246,19 @@ class Retention(msgspec.Struct, metaclass=OptionFields, frozen=True):
     """
 
     newest: int = 100
+    """How many of the newest executions of a job stay, however old they are."""
     days: float = 30.0
+    """How many days a finished execution stays."""
     on_demand_success_days: float = 7.0
+    """How many days a successful execution of a job without a schedule stays."""
     skipped_days: float = 7.0
+    """How many days a skipped execution stays."""
     at_most: int | None = None
+    """How many finished executions of a job stay at most, however young they are; None for no such limit."""
     keep_success: bool = True
+    """False deletes an execution as soon as it has completed."""
     by_state: dict[Ending, float] = {}
+    """Days for single states, instead of `days`: `{"failed": 90}`."""
 
     def __post_init__(self) -> None:
         for field in ("newest", "days", "on_demand_success_days", "skipped_days"):

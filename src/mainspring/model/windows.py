@@ -61,7 +61,9 @@ class Window(msgspec.Struct, frozen=True, order=True):
     """
 
     begin: datetime
+    """The first instant of the window."""
     end: datetime
+    """The first instant after the window."""
 
     def __post_init__(self) -> None:
         begin, end = utc(self.begin), utc(self.end)
@@ -89,6 +91,7 @@ class Window(msgspec.Struct, frozen=True, order=True):
 
     @property
     def empty(self) -> bool:
+        """Whether it begins and ends at the same instant."""
         return self.begin == self.end
 
     def __contains__(self, moment: datetime) -> bool:

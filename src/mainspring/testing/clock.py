@@ -32,9 +32,11 @@ class FakeClock:
         return f"<FakeClock {self.datetime.isoformat()}>"
 
     def now(self) -> Micros:
+        """The present instant in microseconds since 1970."""
         return self._now
 
     def monotonic(self) -> float:
+        """The seconds that have passed since the clock was made."""
         return self._monotonic
 
     @property

@@ -45,6 +45,7 @@ class KitBase:
         self.app = app
         """The application under test, the user's own object."""
         self.clock = clock
+        """The clock of the test, which `advance` moves."""
         self.raise_errors = raise_errors
         """Whether the exceptions of handlers are raised in the test. May be changed at any time."""
         self._store, self._patience, self._chance = store, patience, Random(seed)
@@ -285,6 +286,7 @@ class BlockingKit(KitBase):
         self._run(lambda stepper: stepper.settle())
 
     def close(self) -> None:
+        """Close the event loop of the kit; leaving `harness` does it."""
         self._runner.close()
 
     def _run(self, work: Callable[[Stepper], Coroutine[Any, Any, None]]) -> None:

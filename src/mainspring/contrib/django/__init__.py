@@ -1,6 +1,6 @@
 """Mainspring in a Django project: docs/django.md is the guide.
 
-INSTALLED_APPS = [..., "mainspring.contrib.django"]
+    INSTALLED_APPS = [..., "mainspring.contrib.django"]
 
 Every `jobs.py` of an installed app is imported at start, and declares its jobs on the one application of the project:
 

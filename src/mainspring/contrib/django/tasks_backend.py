@@ -71,9 +71,13 @@ class TasksBackend(BaseTaskBackend):  # type: ignore[misc]  # Django ships no ty
     exception ends a task, as with Django's own backends, unless OPTIONS give it more attempts."""
 
     supports_defer = True
+    """Tasks may have `run_after`."""
     supports_async_task = True
+    """Tasks may be coroutine functions."""
     supports_get_result = True
+    """Results of tasks can be read by their ids."""
     supports_priority = True
+    """Tasks may have priorities."""
 
     def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
         super().__init__(alias, params)
@@ -88,6 +92,7 @@ class TasksBackend(BaseTaskBackend):  # type: ignore[misc]  # Django ships no ty
         _register(task, self.options)
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Enqueue the task as an execution of its job, and return its `TaskResult`."""
         self.validate_task(task)
         params = {"args": normalize_json(list(args)), "kwargs": normalize_json(dict(kwargs))}
         execution = app.sync.enqueue(
@@ -104,6 +109,7 @@ class TasksBackend(BaseTaskBackend):  # type: ignore[misc]  # Django ships no ty
         return result
 
     def get_result(self, result_id: str) -> Any:
+        """The `TaskResult` of an execution; raises `TaskResultDoesNotExist` if there is none with this id."""
         try:
             execution = app.sync.get(str(result_id))
         except (NotFound, InvalidValue):

@@ -83,25 +83,37 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
-    """An API token as users see it, without its digest. `last_used_at` is accurate to about a minute."""
+    """An API token, without its secret."""
 
     id: str
+    """Its id."""
     name: str
+    """Its name."""
     role: Role
+    """What it permits."""
     status: TokenStatus
+    """Whether it is active, expired or revoked."""
     created_at: datetime
+    """When it was created."""
     created_by: str
+    """Who created it."""
     expires_at: datetime | None
+    """When it expires; None for never."""
     last_used_at: datetime | None
+    """When it was last used, to within about a minute."""
     revoked_at: datetime | None
+    """When it was revoked."""
     revoked_by: str | None
+    """Who revoked it."""
 
 
 class NewToken(msgspec.Struct, frozen=True):
     """A token that was just created, with its text, which is never available again."""
 
     token: TokenView
+    """The token without its text."""
     text: Secret
+    """The text that clients send; it is not stored."""
 
 
 def parts_of(text: str) -> tuple[str, str] | None:

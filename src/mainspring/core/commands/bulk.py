@@ -32,28 +32,39 @@ OnItem = Callable[["BulkItem"], None]
 
 
 class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
-    """The result for one id: `error` says why it was refused."""
+    """The result of a command for one id."""
 
     id: str
+    """The job or execution."""
     status: str | None = None
+    """Its state afterwards."""
     execution_id: str | None = None
+    """The execution that was created, if the command creates one."""
     error: MainspringError | None = None
+    """Why it was refused; None if it was not."""
 
     @property
     def done(self) -> bool:
+        """Whether it was changed."""
         return self.error is None
 
 
 class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of each item of a command for several jobs or executions."""
+
     command: str
+    """The command."""
     items: list[BulkItem]
+    """The result for each id, in the order given."""
 
     @property
     def done(self) -> int:
+        """How many items were changed."""
         return sum(item.done for item in self.items)
 
     @property
     def refused(self) -> int:
+        """How many items were refused."""
         return len(self.items) - self.done
 
 

@@ -75,31 +75,44 @@ class _Hook(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SecretView(msgspec.Struct, frozen=True):
-    """A secret that is accepted, without its text. `expires_at` is set once it has been replaced."""
+    """A secret that is accepted, without its text."""
 
     created_at: datetime
+    """When it was added."""
     expires_at: datetime | None
+    """When it is no longer accepted; None until it is replaced."""
 
 
 class HookView(msgspec.Struct, frozen=True, kw_only=True):
     """An incoming hook as users see it, without its secrets."""
 
     name: str
+    """Its name."""
     job: str
+    """The job that it triggers."""
     style: Style
+    """How requests are signed: `standard`, `github` or `stripe`."""
     enabled: bool
+    """Whether it accepts requests."""
     path: str
+    """The path that other systems send requests to."""
     secrets: list[SecretView]
+    """The secrets that are accepted, without their text."""
     created_at: datetime
+    """When it was created."""
     updated_at: datetime
+    """When it was changed."""
     by: str
+    """Who changed it."""
 
 
 class HookWithSecret(msgspec.Struct, frozen=True):
     """A hook that was just set, with the secret if a new one was generated: it is never available again."""
 
     hook: HookView
+    """The hook."""
     secret: Secret | None
+    """The secret that was generated; None if there is no new one."""
 
 
 class Delivered(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -28,19 +28,30 @@ ORDER = (
 
 
 class TenantRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of one tenant in one parent. `attempts` counts the attempts that began."""
+    """The run of one tenant in an execution that ran for many of them."""
 
     tenant: str
+    """The name of the tenant."""
     execution_id: str
+    """The execution of this tenant."""
     status: State
+    """Its state."""
     attempts: int
+    """How many attempts began."""
     max_attempts: int
+    """How many attempts it may have."""
     started_at: datetime | None
+    """When its first attempt began."""
     finished_at: datetime | None
+    """When it ended."""
     next_try_at: datetime | None
+    """When it is tried again, if it waits for a retry."""
     duration_ms: float | None
+    """How long it took, in milliseconds."""
     error: str | None
+    """The error of its last failed attempt."""
     reason: str | None
+    """Why it ended as it did, where that needs a reason."""
 
 
 class TenantPage(msgspec.Struct, frozen=True):

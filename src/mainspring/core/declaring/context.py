@@ -85,6 +85,7 @@ class Resources(Mapping[str, Any]):
 class JobContext:
     """The handler's view of its execution.
 
+    ```python
     @app.job("crawl", trigger=every(minutes=30))
     async def crawl(ctx: JobContext, url: str) -> None:
         for number, page in enumerate(pages(url)):
@@ -92,6 +93,7 @@ class JobContext:
             ctx.progress(number + 1, message=page.title)
             ctx.count(items_crawled=1)
         ctx.logger.info("finished %s", url)
+    ```
     """
 
     __slots__ = (

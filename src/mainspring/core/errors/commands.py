@@ -55,53 +55,82 @@ class Affected(msgspec.Struct, frozen=True):
     """A job or a tenant in which an error occurred, and how many attempts failed there."""
 
     name: str
+    """The name of the job or tenant."""
     count: int
+    """How many attempts failed there."""
 
 
 class MuteView(msgspec.Struct, frozen=True):
+    """A mute of an error group: it fires no alerts."""
+
     at: datetime
+    """When it was muted."""
     by: str
+    """Who muted it."""
     note: str
+    """What they wrote about it."""
     until: datetime | None
+    """When it ends; None if it does not."""
 
 
 class SampleView(msgspec.Struct, frozen=True):
     """One failure of the group, with the traceback of its attempt."""
 
     execution_id: str
+    """The execution that failed."""
     at: datetime
+    """When it failed."""
     error: str
+    """The exception and its message."""
     traceback: str
+    """The traceback of the attempt."""
 
 
 class ErrorGroupView(msgspec.Struct, frozen=True, kw_only=True):
-    """Failures that are the same error. `count` is the number of failed attempts, `failures` the number of those after
-    which no attempt was left. `trend` counts attempts in each of the last 24 hours, the oldest first. `jobs` and
-    `tenants` are the 20 with the most failures; their totals stop at 100. Only `get` fills `sample`,
-    `first_sample`, `open_failures`, the number of failures that were not retried since, and `last_retry_id`, the newest
-    execution that retried one."""
+    """Failures that are the same error."""
 
     id: str
+    """Its fingerprint."""
     type: str
+    """The class of the exception, with its module."""
     message: str
+    """Its message, with the parts that differ left out."""
     frame: str
+    """The place in your code that raised it."""
     count: int
+    """How many attempts failed."""
     failures: int
+    """After how many of them no attempt was left."""
     first_seen_at: datetime
+    """When the first one failed."""
     last_seen_at: datetime
+    """When the last one failed."""
     trend: tuple[int, ...]
+    """The failed attempts in each of the last 24 hours, the oldest first."""
     jobs: list[Affected]
+    """The 20 jobs with the most failures."""
     jobs_total: int
+    """In how many jobs it occurred, counted up to 100."""
     tenants: list[Affected]
+    """The 20 tenants with the most failures."""
     tenants_total: int
+    """For how many tenants it occurred, counted up to 100."""
     first_release: str | None
+    """The release of your application in which it was first seen."""
     last_release: str | None
+    """The release in which it was last seen."""
     execution_id: str | None
+    """The last execution in which it occurred."""
     mute: MuteView | None
+    """The mute, if it is muted."""
     sample: SampleView | None = None
+    """The last failure with its traceback; only `app.errors.get` reads it."""
     first_sample: SampleView | None = None
+    """The first failure with its traceback; only `app.errors.get` reads it."""
     open_failures: int | None = None
+    """How many failures were not retried since; only `app.errors.get` counts them."""
     last_retry_id: str | None = None
+    """The newest execution that retried one of them; only `app.errors.get` reads it."""
 
     @property
     def short_type(self) -> str:

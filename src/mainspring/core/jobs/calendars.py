@@ -58,17 +58,24 @@ class _CalendarBody(msgspec.Struct, omit_defaults=True):
 
 
 class CalendarView(msgspec.Struct, frozen=True, kw_only=True):
-    """A calendar for people and programs. `origin` says whether code or an operator set what is in force."""
+    """A stored calendar."""
 
     name: str
+    """Its name, which the hours of jobs refer to."""
     calendar: Calendar
+    """What it covers."""
     origin: str
+    """Whether code or an operator set what is in force."""
     by: str
+    """Who set it."""
     updated_at: datetime
+    """When it was set."""
     declared: bool
+    """Whether code declares a calendar of this name."""
 
     @property
     def entries(self) -> list[str]:
+        """Its entries as text."""
         return self.calendar.texts()
 
 

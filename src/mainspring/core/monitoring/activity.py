@@ -22,11 +22,18 @@ class ActivityTotals(msgspec.Struct, frozen=True, kw_only=True):
     last place."""
 
     completed: int = 0
+    """Executions that completed."""
     failed: int = 0
+    """Executions that failed for good."""
     partial: int = 0
+    """Executions that completed for some of their tenants."""
     cancelled: int = 0
+    """Executions that were cancelled."""
     skipped: int = 0
+    """Executions that were skipped."""
     lateness: tuple[int, ...] = (0,) * (len(LATENESS) + 1)
+    """Scheduled runs that began, by how late; the bounds are those of `ActivitySeries.bounds`, and the last number
+    counts what is later than all of them."""
 
     @property
     def ended(self) -> int:
@@ -45,20 +52,25 @@ class ActivityTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActivityPoint(ActivityTotals, frozen=True, kw_only=True):
-    """One bucket of a series, which begins at `at`."""
+    """One step of a series."""
 
     at: datetime
+    """When it begins."""
 
 
 class ActivitySeries(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in a span of time that ends now: a point for every `step` seconds from `begin` on, also where
-    nothing happened. The last point is not over yet."""
+    """What happened in a span of time that ends now."""
 
     span: Span
+    """`1h`, `24h` or `7d`."""
     begin: datetime
+    """When the first point begins."""
     step: int
+    """The seconds between two points."""
     points: tuple[ActivityPoint, ...]
+    """One point for every step, also where nothing happened. The last one is not over yet."""
     totals: ActivityTotals
+    """The sum of all points."""
 
     @property
     def bounds(self) -> tuple[float, ...]:

@@ -29,12 +29,16 @@ _LIVE = frozenset({State.PENDING, State.RUNNING})
 
 
 class TenantView(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant at one moment: executions that wait and that run, and failed attempts of the last 24 hours."""
+    """A tenant at one moment."""
 
     tenant: str
+    """Its name."""
     waiting: int
+    """Executions that wait."""
     running: int
+    """Executions that run."""
     failed: int
+    """Failed attempts of the last 24 hours."""
 
 
 class BusyTenants:

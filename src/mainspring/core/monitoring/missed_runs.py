@@ -61,16 +61,22 @@ class MissedEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class MissedRuns(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of missed ticks: when it was last reported, and why the runs did not happen, as far as could be seen
-    then. `exact` is false when there were too many to count."""
+    """Scheduled runs of a job that did not happen, one after the other."""
 
     job: str
+    """The job."""
     first_at: datetime
+    """The time of the first missed run."""
     last_at: datetime
+    """The time of the last missed run."""
     count: int
+    """How many runs were missed."""
     exact: bool
+    """False if there were too many to count."""
     reason: MissedReason | None
+    """Why they did not happen, as far as could be seen: no scheduler ran, or it was behind."""
     reported_at: datetime
+    """When they were last reported."""
 
 
 class MissedFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,15 +62,20 @@ class Late(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LateJob(msgspec.Struct, frozen=True):
-    """A job that should have run, and its missed ticks. `exact` is false when there were too many to count. With
-    `waiting` no tick was missed: `count` executions wait, the oldest has been due since `first_at`, and none runs."""
+    """A job that should have run."""
 
     job: str
+    """The job."""
     first_at: datetime
+    """The time of the first missed run; with `waiting`, since when the oldest execution has been due."""
     last_at: datetime
+    """The time of the last missed run."""
     count: int
+    """How many runs were missed; with `waiting`, how many executions wait."""
     exact: bool
+    """False if there were too many to count."""
     waiting: bool = False
+    """No run was missed, but executions wait and none runs."""
 
 
 class Watchdog:

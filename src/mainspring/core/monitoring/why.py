@@ -30,12 +30,16 @@ LATE = 5_000_000
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """`blocking` reasons keep the job from running; the others are information, such as that it runs already."""
+    """One reason why a job or an execution does not run, or information about it."""
 
     code: str
+    """The reason for programs, such as `paused`."""
     message: str
+    """The reason for people."""
     blocking: bool = True
+    """Whether it keeps the job from running; False is information, such as that it runs already."""
     details: dict[str, Any] = {}
+    """The facts behind it, for programs."""
 
 
 def reasons(known: Facts) -> list[Reason]:

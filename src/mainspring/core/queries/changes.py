@@ -42,17 +42,29 @@ class RecordedChange(msgspec.Struct, frozen=True, kw_only=True):
     there are too many records. `jobs` are the first of the `job_count` jobs that it concerns."""
 
     at: datetime
+    """When it happened."""
     kind: str
+    """`deploy`, `start`, `stop`, `created`, or the action of the audit record."""
     what: str
+    """What happened, in words."""
     by: str | None = None
+    """Who did it."""
     target: str | None = None
+    """The object that it was done to."""
     application: str | None = None
+    """The application that was deployed or started."""
     release: str | None = None
+    """The release that was deployed or started."""
     processes: int = 0
+    """How many processes it concerns."""
     jobs: tuple[str, ...] = ()
+    """The first of the jobs that it concerns."""
     job_count: int = 0
+    """How many jobs it concerns."""
     before: Any = None
+    """What it was before."""
     after: Any = None
+    """What it became."""
 
 
 class Changes:

@@ -29,11 +29,14 @@ _INSTANT = timedelta(microseconds=1)
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """From when until when a job is closed, and by what; `until` is None when it does not open within years."""
+    """A time in which the hours of a job keep it from running."""
 
     since: datetime
+    """When it was closed."""
     until: datetime | None
+    """When it opens; None if it does not open within years."""
     by: str
+    """What closes it: its hours, or a calendar."""
 
     def words(self) -> str:
         """

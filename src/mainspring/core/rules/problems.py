@@ -116,36 +116,50 @@ LEAST_FREE, LEAST_FREE_SHARE = 1_000_000_000, 0.05
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """What a problem is about. `name` is for people; `id` identifies it where the name does not."""
+    """What a problem is about."""
 
     kind: SubjectKind
+    """What it is: a job, a queue, a worker and so on."""
     name: str
+    """Its name for people."""
     id: str | None = None
+    """Identifies it where the name does not."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that needs attention. `text` continues the name of the subject, `evidence` has the facts behind it, and
-    `details` the same for programs. `count` is how many there are of what it is about: failures, missed runs, ready
-    executions. `fix` names the action that mends it, `by` who paused or drained the subject."""
+    """Something that needs attention."""
 
     kind: ProblemKind
+    """What kind of problem it is."""
     severity: Severity
+    """How urgent it is."""
     subject: Subject
+    """What it is about."""
     text: str
+    """What is wrong; continues the name of the subject."""
     evidence: str = ""
+    """The facts behind it."""
     since: datetime | None = None
+    """Since when it has been so."""
     count: int = 1
+    """How many there are of what it is about: failures, missed runs, ready executions."""
     fix: Fix | None = None
+    """The action that mends it."""
     by: str | None = None
+    """Who paused or drained the subject."""
     details: dict[str, Any] = {}
+    """The facts for programs."""
 
 
 class ProblemList(msgspec.Struct, frozen=True, kw_only=True):
-    """The most urgent problems first, and how many others there are."""
+    """What needs attention."""
 
     problems: list[Problem]
+    """The most urgent problems first."""
     left_out: int
+    """How many others there are."""
     checked_at: datetime
+    """When this was found."""
 
 
 def problems(facts: Facts) -> ProblemList:

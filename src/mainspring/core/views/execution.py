@@ -177,8 +177,10 @@ def run_view(run: RunSummary) -> RunView:
 class Execution(Generic[R]):
     """One run of a job, as it was when it was read; `R` is the type of its result.
 
+    ```python
     execution = await app.enqueue("crawl", {"url": "https://example.org"})
     print((await app.wait(execution)).result)
+    ```
     """
 
     __slots__ = ("_row",)

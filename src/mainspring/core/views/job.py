@@ -26,7 +26,9 @@ class Declarer(msgspec.Struct, frozen=True, kw_only=True):
     """An application that declares a job, with the code behind it: `module.function`."""
 
     application: str
+    """The name of the application."""
     handler: str
+    """The function behind the job, as `module.function`."""
 
 
 class JobTotals:
@@ -111,6 +113,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     _newest_live: NewestLive | None = None  # lists of all jobs leave it out
     _own: Job | None = None  # the own job of its handler: the role that it demands holds here too
     dependents: tuple[str, ...] = ()
+    """The jobs that come after this one."""
     conflict: tuple[Declarer, ...] = ()
     """The jobs that come after it."""
 
@@ -190,6 +193,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def tags(self) -> tuple[str, ...]:
+        """The tags of the job."""
         return self._job.spec.tags
 
     @property
@@ -362,11 +366,14 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
 
 class OccurrenceView(msgspec.Struct, frozen=True):
-    """One run of a schedule that was skipped or moved; `moved_to` is None for one that is skipped."""
+    """One run of a schedule that was skipped or moved."""
 
     at: datetime
+    """The time of the schedule."""
     moved_to: datetime | None
+    """The time it was moved to; None if it is skipped."""
     by: str
+    """Who did it."""
 
 
 def occurrence_view(occurrence: Occurrence) -> OccurrenceView:

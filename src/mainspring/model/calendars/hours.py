@@ -39,9 +39,13 @@ class Hours(msgspec.Struct, metaclass=OptionFields, frozen=True):
     """
 
     times: str | tuple[str, ...] = ()
+    """The open ranges: `"09:00-12:00, 13:00-17:00"`. A range may name its own days: `"sat 10:00-14:00"`."""
     days: str | tuple[int, ...] = EVERY_DAY
+    """The weekdays of the ranges that name none: `"mon-fri"`."""
     only: str | tuple[str, ...] = ()
+    """Calendars outside of which nothing is open."""
     closed: str | tuple[str, ...] = ()
+    """Calendars in which nothing is open."""
 
     def __post_init__(self) -> None:
         times = tuple(_range_text(text) for text in _texts("hours.times", self.times))
@@ -66,6 +70,7 @@ class Hours(msgspec.Struct, metaclass=OptionFields, frozen=True):
         return _week(self)
 
     def describe(self) -> str:
+        """The hours in words."""
         parts = [_range_words(text, tuple(self.days)) for text in self.times]  # type: ignore[arg-type]
         words = _joined(parts) if parts else day_words(self.days)  # type: ignore[arg-type]
         if self.only:

@@ -70,6 +70,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
+        """Return the text."""
         return self._value
 
     def __repr__(self) -> str:
