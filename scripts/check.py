@@ -41,7 +41,7 @@ SHARING = {  # what takes long to make for all tests of a file: where one proces
         *(f"tests/integration/stores/{store}/test_plans.py" for store in ("postgres", "mongo", "sqlite")),
     ],
     "api": ["tests/api/test_processes_stores.py"],
-    "docs": ["tests/docs/test_pages.py"],
+    "docs": ["tests/docs/test_pages.py", "tests/docs/test_site.py"],
 }
 PARALLEL_SUITES = [  # those with the longest tests first, so that all processes end at about the same time
     *("simulation", "acceptance", "api", "time", "integration", "conformance", "upgrades"),
@@ -62,6 +62,7 @@ SIDE_BY_SIDE = [  # they wait for half of their time: four at a time, the longes
     ("crash", [f"tests/crash/test_{name}.py" for name in CRASH_FILES if name in TALLIED]),
     ("faults", ["tests/faults"]),
     ("browser", ["tests/browser"]),
+    ("packaging", ["tests/packaging"]),
     *((suite, paths) for suite, paths in SHARING.items()),
     *(
         ("crash", [f"tests/crash/test_{name}.py" for name in names])

@@ -39,7 +39,7 @@ C = TypeVar("C")  # what calling the function returns: the result, or a coroutin
 T = TypeVar("T")
 H = TypeVar("H", bound=Performs | Executes)
 
-FUNCTION_ATTRIBUTES = (*WRAPPER_ASSIGNMENTS, "__code__", "__defaults__", "__kwdefaults__")
+FUNCTION_ATTRIBUTES = (*WRAPPER_ASSIGNMENTS, "__annotations__", "__code__", "__defaults__", "__kwdefaults__")
 """With these, `inspect` sees the signature of the function, and whether it is a coroutine function."""
 
 

@@ -108,7 +108,8 @@ class Printed(io.TextIOBase):
             attempt.context.keep_line(self._level, line, self._name)
 
     def flush(self) -> None:
-        self._stream.flush()
+        if not self._stream.closed:  # as when this object is collected, after its stream was closed
+            self._stream.flush()
 
     def fileno(self) -> int:
         return self._stream.fileno()

@@ -112,8 +112,6 @@ def _values(name: str, term: str) -> range:
 def _describe(expression: str) -> str:
     from cron_descriptor import CasingTypeEnum, ExpressionDescriptor, Options
 
-    options = Options()
-    options.locale_code = "en_US"
-    options.use_24hour_time_format = True
-    options.casing_type = CasingTypeEnum.Sentence
+    # Named here, because the library warns about a machine without a language, as containers are.
+    options = Options(CasingTypeEnum.Sentence, use_24hour_time_format=True, locale_code="en_US")
     return str(ExpressionDescriptor(expression, options).get_description())

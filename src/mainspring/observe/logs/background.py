@@ -51,6 +51,13 @@ class BackgroundHandler(logging.Handler):
         """The queue accepts lines from any thread without a lock."""
         self.lock = None
 
+    def handle(self, record: logging.LogRecord) -> bool | logging.LogRecord:  # type: ignore[override,unused-ignore]
+        """As in the standard library, whose own needs a lock from Python 3.13 on."""
+        kept = self.filter(record)
+        if kept:
+            self.emit(kept if isinstance(kept, logging.LogRecord) else record)
+        return kept
+
     def flush(self) -> None:
         self.lines.flush(LAST_WAIT)
 
