@@ -430,7 +430,11 @@ class Runtime:
         if settings.metrics_port is None:
             return
         access = MetricsAccess(settings.security, self._metrics_login() if settings.security.authenticates else None)
-        server = MetricsServer(settings.host, settings.metrics_port or 0, access, self.metrics_page)
+
+        async def troubles() -> list[str]:
+            return ["start"] if parts.node is None else await parts.overview.troubles(parts.node)
+
+        server = MetricsServer(settings.host, settings.metrics_port or 0, access, self.metrics_page, troubles)
         await server.start()
         parts.metrics = server
 

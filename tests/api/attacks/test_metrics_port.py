@@ -20,7 +20,10 @@ async def test_unfinished_requests_keep_nobody_from_the_metrics() -> None:
     async def page() -> bytes:
         return b"mainspring_up 1\n"
 
-    server = MetricsServer("127.0.0.1", 0, MetricsAccess(SecuritySettings()), page)
+    async def troubles() -> list[str]:
+        return []
+
+    server = MetricsServer("127.0.0.1", 0, MetricsAccess(SecuritySettings()), page, troubles)
     await server.start()
     made: list[asyncio.StreamWriter] = []
     try:

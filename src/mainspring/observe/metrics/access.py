@@ -43,6 +43,12 @@ class MetricsAccess:
         local = not self._sys and address is not None and address.is_loopback
         return local or address in self._sys or address in self._proxies
 
+    def health_refusal(self, peer: str | None, headers: RequestHeaders) -> Refusal | None:
+        """Probes are served as on the HTTP interface: without credentials, at the addresses of `api_allow`."""
+        client = client_of(peer, headers, self._proxies, self._settings.proxy_header)
+        refused = self._all and client.address not in self._all
+        return Refusal(403, "this address is not in api_allow") if refused else None
+
     async def refusal(self, peer: str | None, method: str, headers: RequestHeaders) -> Refusal | None:
         """Why the request is refused; None if it is served."""
         client = client_of(peer, headers, self._proxies, self._settings.proxy_header)

@@ -1,4 +1,5 @@
-"""`/metrics` for a process that does not serve the HTTP interface: one page, for allowed addresses."""
+"""`/metrics` for a process that does not serve the HTTP interface, for allowed addresses; and `/healthz` and `/readyz`,
+for probes."""
 
 from __future__ import annotations
 
@@ -35,8 +36,17 @@ class _Request:
 
 
 class MetricsServer:
-    def __init__(self, host: str, port: int, access: MetricsAccess, page: Callable[[], Awaitable[bytes]]) -> None:
-        self._host, self._port, self._access, self._page = host, port, access, page
+    """`troubles` names the parts of the process that do not work."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        access: MetricsAccess,
+        page: Callable[[], Awaitable[bytes]],
+        troubles: Callable[[], Awaitable[list[str]]],
+    ) -> None:
+        self._host, self._port, self._access, self._page, self._troubles = host, port, access, page, troubles
         self._server: asyncio.Server | None = None
         self._answering: dict[asyncio.Task[None], _Request] = {}
         """The requests in progress, oldest first."""
@@ -124,18 +134,33 @@ class MetricsServer:
         headers = [(each[1], each[2]) for each in found if each is not None]
         if len(headers) < len(lines):  # another reader might see other headers in them
             return 400, b"a header is malformed\n", {}
-        refusal = await self._access.refusal(peer, method, headers)
+        health = path in ("/healthz", "/readyz")
+        if health:
+            refusal = self._access.health_refusal(peer, headers)
+        else:
+            refusal = await self._access.refusal(peer, method, headers)
         if refusal is not None:
             return refusal.status, f"{refusal.message}\n".encode(), refusal.headers
-        if path != "/metrics":
-            return 404, b"there is only /metrics\n", {}
+        if path != "/metrics" and not health:
+            return 404, b"there are only /metrics, /healthz and /readyz\n", {}
         if method not in ("GET", "HEAD"):
             return 405, b"there is only GET\n", {"Allow": "GET, HEAD"}
+        if health:
+            return await self._health(path)
         try:
             return 200, await self._page(), {}
         except Exception as error:
             _log.warning("no metrics: %s: %s", type(error).__name__, error)
             return 503, b"the store cannot be read; the log says why\n", {}
+
+    async def _health(self, path: str) -> tuple[int, bytes, dict[str, str]]:
+        """Strangers learn yes or no; the log says what is wrong."""
+        if path == "/healthz":
+            return 200, b"ok\n", {}
+        troubles = await self._troubles()
+        if troubles:
+            _log.warning("not ready: %s", ", ".join(troubles))
+        return (503, b"unavailable\n", {}) if troubles else (200, b"ready\n", {})
 
 
 def _address(writer: asyncio.StreamWriter) -> str | None:
