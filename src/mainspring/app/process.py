@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from ..model.errors import ConfigurationError
+from ..model.values.terminal_text import on_terminal
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ def _exit_with(message: str) -> None:
 def cannot_start(error: Exception) -> SystemExit:
     """The exit of a process that cannot start, after one line that says why."""
     logging.getLogger("mainspring").debug("cannot start", exc_info=error)
-    _write_message(f"error: {' '.join(str(error).split())}\n")
+    _write_message(on_terminal(f"error: {' '.join(str(error).split())}\n"))
     return SystemExit(CANNOT_START)
 
 

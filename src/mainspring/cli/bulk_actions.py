@@ -21,6 +21,7 @@ from .screens import following
 from .screens.output import compact, moment, note, print_fields, status
 from .screens.table import Column, print_table
 from .session import ClientSession, operator
+from .terminal import confirm, echo
 
 SKIPS = {"already_retried": "retried before", "with_parent": "run again by their parents"}
 """Why items are left out, by code."""
@@ -66,7 +67,7 @@ def run_bulk_action(
             if dry_run or not seen.total:
                 return seen
             _print_preview(seen)
-            click.confirm(f"{action} {_total(seen)} {target}?", abort=True, err=True)
+            confirm(f"{action} {_total(seen)} {target}?", err=True)
         begun.append(await app.bulk.start(action, target, chosen, filter=filter, by=operator(), **edit, **options))
         return await followed(app, begun[0])
 
@@ -153,7 +154,7 @@ def show_bulk(session: ClientSession, bulk: BulkAction, items: Sequence[BulkItem
             }
         )
         if items:
-            click.echo()
+            echo()
             print_items(items, bulk)
 
     session.show(bulk_action_json(bulk), show)
@@ -178,7 +179,7 @@ def _item_words(item: BulkItemRow) -> str:
 
 def _print_preview(seen: BulkPreview) -> None:
     if not seen.total:
-        click.echo("Nothing matches.")
+        echo("Nothing matches.")
         return
     columns = [
         Column(seen.target.removesuffix("s").upper(), lambda item: item.id),
@@ -189,7 +190,7 @@ def _print_preview(seen: BulkPreview) -> None:
     one = seen.total == 1
     which = f"match{'es' * one} ({filter_words(seen)})" if seen.filter else "is named" if one else "are named"
     noun = seen.target.removesuffix("s") if one else seen.target
-    click.echo(f"{_total(seen)} {noun} {which}{more}.")
+    echo(f"{_total(seen)} {noun} {which}{more}.")
 
 
 def _foreseen_words(item: BulkItemRow) -> str:

@@ -20,6 +20,7 @@ from ..model.errors import (
 )
 from ..model.values.reading import DURATION_ALLOWED, INSTANT_ALLOWED
 from ..model.values.terminal_text import on_terminal
+from .terminal import echo
 
 REFUSED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 INPUT_ERRORS = (InvalidValue, NotFound, ConfigurationError, DuplicateRegistration, StoreError)
@@ -73,7 +74,7 @@ class Typed(NamedTuple):
 
 def report(error: Exception, typed: Typed) -> int:
     """Print the line, and return the exit code."""
-    click.echo(f"error: {one_line(error, typed)}", err=True)
+    echo(f"error: {one_line(error, typed)}", err=True)
     if isinstance(error, click.ClickException):
         return error.exit_code
     return BAD_INPUT if isinstance(error, INPUT_ERRORS) else REFUSED

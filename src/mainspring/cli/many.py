@@ -18,6 +18,7 @@ from .parameters import find_execution
 from .screens.output import note
 from .screens.table import Column, print_table
 from .session import ClientSession, operator
+from .terminal import echo
 
 Work = Callable[[Mainspring, OnItem], Awaitable[BulkResult]]
 
@@ -81,7 +82,7 @@ def run_bulk(session: ClientSession, command: str, work: Work, noun: str) -> int
 
 def _print(result: BulkResult, noun: str, command: str) -> None:
     if not result.items:
-        click.echo("Nothing matches.")
+        echo("Nothing matches.")
         return
     columns = [
         Column(noun, lambda item: item.id),
@@ -89,4 +90,4 @@ def _print(result: BulkResult, noun: str, command: str) -> None:
         Column("NOW", lambda item: item.execution_id or item.status or str(item.error), "cut"),
     ]
     print_table(columns, result.items)
-    click.echo(f"{command}: {result.done} done, {result.refused} refused")
+    echo(f"{command}: {result.done} done, {result.refused} refused")

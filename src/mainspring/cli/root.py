@@ -18,6 +18,7 @@ from .error_lines import BAD_INPUT as BAD_INPUT
 from .error_lines import INTERRUPTED as INTERRUPTED
 from .error_lines import REFUSED as REFUSED
 from .error_lines import Typed, report
+from .terminal import echo, show_traceback
 
 Command = TypeVar("Command", bound=click.Command)
 
@@ -141,6 +142,7 @@ def run_command(
     """Run a command to its exit code. A framework that has a command line of its own gives its root and name."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = _show_warning
+    sys.excepthook = show_traceback
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -149,7 +151,7 @@ def run_command(
         result = command.main(args=given, prog_name=program, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as missing:
-        click.echo(missing.format_message(), err=True)
+        echo(missing.format_message(), err=True)
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -171,4 +173,4 @@ def open_closed_streams() -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"warning: {message}", err=True)
+    echo(f"warning: {message}", err=True)

@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from ..root import example, root
+from ..terminal import echo
 
 VARIABLE = "_MAINSPRING_COMPLETE"
 """Set by the script when it asks for completions; click reads it."""
@@ -28,4 +29,4 @@ def completion(shell: str) -> None:
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"click has no completion for {shell}")
-    click.echo(kind(root, {}, "mainspring", VARIABLE).source())
+    echo(kind(root, {}, "mainspring", VARIABLE).source())

@@ -16,6 +16,7 @@ from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import note
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options
+from ..terminal import echo
 
 
 @example("config show --origin", "config show --changed --app shop.jobs:app")
@@ -59,7 +60,7 @@ def _json(row: SettingRow) -> dict[str, Any]:
 
 def _print(settings: Settings, rows: Sequence[SettingRow], origin: bool) -> None:
     if not rows:
-        click.echo("Every setting has its default.")
+        echo("Every setting has its default.")
     else:
         print_table(_ORIGIN if origin else _MEANING, _with_headings(rows))
     note(f"File: {settings.file}" if settings.file else "No mainspring.toml, no [tool.mainspring] in pyproject.toml.")

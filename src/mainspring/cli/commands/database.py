@@ -17,6 +17,7 @@ from ...admin.copy import copy as copy_all
 from ..root import EXIT_CODES, INTERRUPTED, REFUSED, CommandGroup, example
 from ..screens.output import console, note, print_fields, print_json
 from ..session import ClientSession, client_options, source_options
+from ..terminal import echo
 
 _CONTRACT = click.option(
     "--contract", is_flag=True, help="Also take away what only older releases need; refused while one of them runs."
@@ -56,7 +57,7 @@ def migrate(session: ClientSession, contract: bool) -> None:
 @_CONTRACT
 def sql(session: ClientSession, after: int, contract: bool) -> None:
     """Print the SQL that `migrate` runs, for an administrator to read and apply. Connects to nothing."""
-    click.echo(schema.script(session.database_url(), after, contract=contract), nl=False)
+    echo(schema.script(session.database_url(), after, contract=contract), nl=False)
 
 
 @example("db copy sqlite:///jobs.db postgresql://host/jobs")
@@ -93,10 +94,9 @@ def copy(source: str, target: str, only_verify: bool, force: bool, output: str) 
 @contextmanager
 def _watched() -> Iterator[Progress]:
     """A progress bar on the terminal. After Ctrl-C a note says how to continue."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    screen = Console(stderr=True, markup=False, highlight=False)
+    screen = console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     try:
         with Progress(*columns, console=screen, transient=True, disable=not sys.stderr.isatty()) as bar:

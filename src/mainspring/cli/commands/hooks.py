@@ -17,6 +17,7 @@ from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import moment, note, print_fields
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
+from ..terminal import echo
 
 _SECRET = click.option(
     "--secret-file", metavar="FILE", help="A file with the secret, or - for input  [default: a new one is generated]"
@@ -92,7 +93,7 @@ def rotate_hook(session: ClientSession, name: str, overlap: str, secret_file: st
 def remove_hook(session: ClientSession, name: str) -> None:
     """Delete a hook. Its address answers 404 from then on."""
     session.call(lambda app: app.hooks.remove(name, by=operator()))
-    session.show({"removed": name}, lambda: click.echo(f"hook {name!r} removed"))
+    session.show({"removed": name}, lambda: echo(f"hook {name!r} removed"))
 
 
 def secret_from(path: str | None) -> str | None:
@@ -105,17 +106,17 @@ def secret_from(path: str | None) -> str | None:
 def _show_made(session: ClientSession, made: HookWithSecret, line: str) -> None:
     def people() -> None:
         if made.secret is not None:
-            click.echo(made.secret.reveal())
+            echo(made.secret.reveal())
             note(f"{line}; the secret is not shown again")
         else:
-            click.echo(line)
+            echo(line)
 
     session.show(hook_with_secret_json(made), people)
 
 
 def _print_list(found: Sequence[HookView]) -> None:
     if not found:
-        click.echo("There are no hooks. Create one with: mainspring hooks set NAME --job JOB")
+        echo("There are no hooks. Create one with: mainspring hooks set NAME --job JOB")
         return
     columns = [
         Column("HOOK", lambda view: view.name),

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ..root import EXIT_CODES, example
+from ..terminal import echo
 
 FILES = ("jobs.py", "mainspring.toml", "test_jobs.py", "Dockerfile")
 """Each is a text in the folder `cli/starter`."""
@@ -32,8 +33,8 @@ def init(folder: Path) -> None:
     for name in FILES:
         with (folder / name).open("x", encoding="utf-8") as file:
             file.write(starter(name))
-        click.echo(f"wrote {folder / name}")
-    click.echo(_next_steps(folder))
+        echo(f"wrote {folder / name}")
+    echo(_next_steps(folder))
 
 
 def starter(name: str) -> str:

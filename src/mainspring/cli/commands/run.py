@@ -18,6 +18,7 @@ from ..load import load_app
 from ..root import EXIT_CODES, example
 from ..start_report import NextRuns, OrphanWatch, report_start
 from ..supervisor import stop_with_parent, supervise
+from ..terminal import echo
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -105,9 +106,9 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         if first_port := checked.get("metrics_port", app.settings.metrics_port):
             settings["metrics_port"] = first_port + index  # each process has numbers of its own
     if not app.settings.enabled:
-        click.echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
+        echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
     elif app._runtime.idle:
-        click.echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
+        echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
     if not index:
         _warn_of_unknown(app, checked.get("exclude", app.settings.exclude))
         app.observe(NextRuns(app))
@@ -123,7 +124,7 @@ def _warn_of_unknown(app: Mainspring, excluded: Sequence[str]) -> None:
         if name not in known:
             guess = nearest(name, known)
             hint = f"; did you mean {guess!r}?" if guess else ""
-            click.echo(f"warning: exclude: this application has no handler named {name!r}{hint}", err=True)
+            echo(f"warning: exclude: this application has no handler named {name!r}{hint}", err=True)
 
 
 def checked_settings(options: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import moment, note, without_distance
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
+from ..terminal import echo
 
 
 @example("token create deploy --role operator --expires 90d", "token list")
@@ -36,7 +37,7 @@ def create_token(session: ClientSession, name: str, role: RoleName, expires: str
 
     made, taken = session.call(work)
     shape = {"token": made.text.reveal(), **token_json(made.token)}
-    session.show(shape, lambda: click.echo(made.text.reveal()))
+    session.show(shape, lambda: echo(made.text.reveal()))
     if not session.wants_json:
         end = "until it is revoked" if made.token.expires_at is None else f"until {moment(made.token.expires_at)}"
         note(f"token {made.token.id} ({name}, {role}) is valid {end}; it is not shown again")
@@ -60,12 +61,12 @@ def list_tokens(session: ClientSession) -> None:
 def revoke_token(session: ClientSession, token_id: str) -> None:
     """Revoke a token, by its id or its name. Running servers refuse it within seconds."""
     revoked = session.call(lambda app: app.tokens.revoke(token_id, by=operator()))
-    session.show(token_json(revoked), lambda: click.echo(f"token {revoked.id} ({revoked.name}) revoked"))
+    session.show(token_json(revoked), lambda: echo(f"token {revoked.id} ({revoked.name}) revoked"))
 
 
 def _print_tokens(found: Sequence[TokenView]) -> None:
     if not found:
-        click.echo("There are no tokens. Create one with: mainspring token create NAME --role operator")
+        echo("There are no tokens. Create one with: mainspring token create NAME --role operator")
         return
     columns = [
         Column("ID", lambda token: token.id),

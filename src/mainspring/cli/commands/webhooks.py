@@ -26,6 +26,7 @@ from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import first_line, moment, note, print_fields, status, took, without_distance
 from ..screens.table import Column, print_table
 from ..session import ClientSession, client_options, operator
+from ..terminal import echo
 from .hooks import secret_from
 
 _ID = click.argument("id", metavar="ID", shell_complete=names_of("webhook"))
@@ -166,7 +167,7 @@ async def _warn_of_unknown_jobs(app: Mainspring, names: Sequence[str]) -> None:
 def enable_webhook(session: ClientSession, id: str) -> None:
     """Send to it again. `webhooks replay` sends what was cancelled meanwhile."""
     view = session.call(lambda app: app.webhooks.enable(id, by=operator()))
-    session.show(webhook_json(view), lambda: click.echo(f"webhook {id} enabled"))
+    session.show(webhook_json(view), lambda: echo(f"webhook {id} enabled"))
 
 
 @example('webhooks disable chat --note "it moves"')
@@ -177,7 +178,7 @@ def enable_webhook(session: ClientSession, id: str) -> None:
 def disable_webhook(session: ClientSession, id: str, note: str | None) -> None:
     """Send nothing more to it, and cancel what waits."""
     view = session.call(lambda app: app.webhooks.disable(id, reason=note, by=operator()))
-    session.show(webhook_json(view), lambda: click.echo(f"webhook {id} disabled"))
+    session.show(webhook_json(view), lambda: echo(f"webhook {id} disabled"))
 
 
 @example("webhooks rotate chat --overlap 48h")
@@ -251,7 +252,7 @@ def replay(session: ClientSession, id: str, since: str | None, until: str | None
 def remove_webhook(session: ClientSession, id: str) -> None:
     """Delete an endpoint, and cancel what waits for it. The history of its deliveries stays."""
     session.call(lambda app: app.webhooks.remove(id, by=operator()))
-    session.show({"removed": id}, lambda: click.echo(f"webhook {id} removed"))
+    session.show({"removed": id}, lambda: echo(f"webhook {id} removed"))
 
 
 # --- screens ------------------------------------------------------------------------------------------------------
@@ -263,9 +264,9 @@ def _show_new(session: ClientSession, made: NewWebhook, line: str) -> None:
     def people() -> None:
         shown = made.webhook.public_key or (made.secret.reveal() if made.secret is not None else None)
         if shown is None:
-            click.echo(line)
+            echo(line)
             return
-        click.echo(shown)
+        echo(shown)
         private = made.webhook.public_key is None
         note(f"{line}; {'the secret is not shown again' if private else 'receivers verify with this public key'}")
 
@@ -274,7 +275,7 @@ def _show_new(session: ClientSession, made: NewWebhook, line: str) -> None:
 
 def _print_list(found: Sequence[WebhookView]) -> None:
     if not found:
-        click.echo("There are no webhooks. Create one with: mainspring webhooks create URL --event execution.failed")
+        echo("There are no webhooks. Create one with: mainspring webhooks create URL --event execution.failed")
         return
     columns = [
         Column("WEBHOOK", lambda view: view.id),
@@ -325,7 +326,7 @@ def _restrictions(view: WebhookView) -> list[str]:
 
 def _print_deliveries(found: Sequence[Execution]) -> None:
     if not found:
-        click.echo("Nothing was sent to it yet. Try: mainspring webhooks test ID")
+        echo("Nothing was sent to it yet. Try: mainspring webhooks test ID")
         return
     columns = [
         Column("DELIVERY", lambda each: short_id(each.id)),
@@ -361,8 +362,8 @@ def _problem(text: str | None) -> str:
 
 def _print_test(delivery: Execution) -> None:
     if delivery.state is State.COMPLETED:
-        click.echo(f"delivered: {_answer(delivery)}")
+        echo(f"delivered: {_answer(delivery)}")
     elif delivery.state.final:
-        click.echo(f"not delivered: {_answer(delivery)} (see: mainspring executions show {delivery.id})")
+        echo(f"not delivered: {_answer(delivery)} (see: mainspring executions show {delivery.id})")
     else:
-        click.echo(f"not sent yet: is a worker running? (mainspring executions show {delivery.id})")
+        echo(f"not sent yet: is a worker running? (mainspring executions show {delivery.id})")

@@ -17,11 +17,11 @@ from asyncio.subprocess import Process
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 
-import click
 import msgspec
 from watchfiles import Change, awatch
 
 from ..root import BAD_INPUT
+from ..terminal import echo
 from .child import HOST, STOP_TIMEOUT, Report
 from .watching import counts, folders_of
 
@@ -165,11 +165,11 @@ class Reloader:
     def _show(self, error: str) -> None:
         going_on = "the last good code keeps running" if self._current else "waiting for a save that mends it"
         say(f"{self._target} does not import; {going_on}", bad=True)
-        click.echo("\n".join(f"  {line}" for line in error.splitlines()), err=True)
+        echo("\n".join(f"  {line}" for line in error.splitlines()), err=True)
 
     def _refuse(self, error: str) -> None:
         """End with what is wrong with the command line."""
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         self._exit_code = BAD_INPUT
         self._stopping.set()
 
@@ -246,4 +246,4 @@ def _some(names: Sequence[str]) -> str:
 
 
 def say(text: str, bad: bool = False) -> None:
-    click.secho(f"{time.strftime('%H:%M:%S')} {text}", err=True, fg="red" if bad else "cyan")
+    echo(f"{time.strftime('%H:%M:%S')} {text}", err=True, colour="red" if bad else "cyan")

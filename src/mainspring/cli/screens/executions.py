@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-import click
 import msgspec
 
 from ...app.mainspring import Mainspring
@@ -23,6 +22,7 @@ from ...model.time.instants import to_micros
 from ...model.values.reading import zone
 from ..parameters import short_id
 from ..session import ClientSession
+from ..terminal import echo
 from .output import (
     compact,
     first_line,
@@ -92,7 +92,7 @@ def json_text(value: object) -> str:
 
 def print_executions(found: Sequence[Execution]) -> None:
     if not found:
-        click.echo("No execution matches.")
+        echo("No execution matches.")
         return
     at = now()
     columns = [
@@ -200,7 +200,7 @@ def _window(execution: Execution, tz: str) -> str | None:
 
 
 def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
-    click.echo()
+    echo()
     columns = [
         Column("ATTEMPT", lambda attempt: str(attempt.number)),
         Column("END", _end),
@@ -237,7 +237,7 @@ MOST_TENANTS = 100
 
 
 def print_tenants(found: Sequence[TenantRun], at: datetime) -> None:
-    click.echo()
+    echo()
     columns = [
         Column("TENANT", lambda run: run.tenant),
         Column("STATUS", lambda run: status(run.status.value)),
@@ -248,7 +248,7 @@ def print_tenants(found: Sequence[TenantRun], at: datetime) -> None:
     ]
     print_table(columns, found)
     if len(found) == MOST_TENANTS:
-        click.echo(f"These are the first {MOST_TENANTS}. One by name: mainspring executions list --tenant NAME")
+        echo(f"These are the first {MOST_TENANTS}. One by name: mainspring executions list --tenant NAME")
 
 
 async def waits_for(app: Mainspring, execution: Execution) -> str:

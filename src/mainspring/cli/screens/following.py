@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from .output import note
+from .output import console, note
 
 FOLLOW_INTERVAL = 0.5
 LINE_INTERVAL = 10.0
@@ -42,7 +42,6 @@ async def followed(
             if not record.over:
                 note(line(record))
         return record
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -52,7 +51,7 @@ async def followed(
         TimeRemainingColumn,
     )
 
-    screen = Console(stderr=True, markup=False, highlight=False)
+    screen = console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=screen, transient=True) as bar:
         task = bar.add_task(title(record), total=record.total)

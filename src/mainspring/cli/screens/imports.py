@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from ...core.commands.imports import Planned, UndoneJob
+from ..terminal import echo
 from .output import console, note
 from .table import Column, print_table
 
@@ -93,10 +92,10 @@ def _print_reasons(planned: Sequence[Planned]) -> None:
     for result in ("changed", "needs review"):
         listed = [each for each in planned if each.result == result]
         if listed:
-            click.echo(f"\n{result.capitalize()}:")
+            echo(f"\n{result.capitalize()}:")
         for each in listed:
             text = f"{each.row.name}: {each.reason}"
-            click.echo(textwrap.fill(text, _width(), initial_indent="  ", subsequent_indent="    "))
+            echo(textwrap.fill(text, _width(), initial_indent="  ", subsequent_indent="    "))
 
 
 def _width() -> int:

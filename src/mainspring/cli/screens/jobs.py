@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import click
-
 from ...core.deploys.records import SEPARATE, conflict_words
 from ...core.render.masking import masked, shown_params
 from ...core.rules.secret_params import mask_fields
@@ -17,6 +15,7 @@ from ...model.limits import Limit
 from ...model.policies import CatchUp, MissedRule, Retention, Retry, as_catch_up
 from ...model.values.reading import duration_text, size_text, zone
 from ...model.windows import window_words
+from ..terminal import echo
 from .output import (
     compact,
     first_line,
@@ -38,9 +37,7 @@ _OUTSIDE = {"skip": "skips its ticks", "wait": "waits, once, for the next openin
 
 def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> None:
     if not found:
-        click.echo(
-            "No job matches." if any_jobs else "No jobs yet: they appear when an application that has some starts."
-        )
+        echo("No job matches." if any_jobs else "No jobs yet: they appear when an application that has some starts.")
         return
     at = now()
     columns = [

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from ...core.rules.problems import span_text
 from ...model.values.reading import zone
 from ...model.values.terminal_text import on_terminal
+from ..terminal import echo, json_text
 
 _UTC_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b")
 LONGEST = 400
@@ -36,21 +37,30 @@ STYLES = {
 }
 
 
-def console() -> Console:
+class SafeConsole(Console):
+    """Escapes what could steer the terminal in all that is printed; colours and cursor movements of its own stay."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            safe = segment.control or segment.text.isprintable()
+            yield segment if safe else segment._replace(text=on_terminal(segment.text))
+
+
+def console(*, stderr: bool = False) -> Console:
     """Standard output. For pipes and files it is so wide that nothing is cut."""
-    plain = Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+    plain = SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
     if plain.is_terminal or os.environ.get("COLUMNS"):
         return plain
-    return Console(markup=False, highlight=False, emoji=False, width=240)
+    return SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False, width=240)
 
 
 def note(text: str) -> None:
     """Print to standard error, so that a pipe gets the output alone."""
-    click.echo(on_terminal(text), err=True)
+    echo(text, err=True)
 
 
 def print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    echo(json_text(data, indent=2))
 
 
 def print_fields(fields: Mapping[str, Text | str | None]) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
-
 from ...core.rules.limits import rate_words
 from ...core.views.queues import HandlerView, PauseView, QueueView, ScaleView
+from ..terminal import echo
 from .output import moment, print_fields, rough
 from .table import Column, print_table
 
 
 def print_queues(found: Sequence[QueueView], scale: ScaleView) -> None:
     if not found:
-        click.echo("There are no queues: no job, no worker and no execution names one.")
+        echo("There are no queues: no job, no worker and no execution names one.")
         return
     print_table(QUEUE_COLUMNS, found)
-    click.echo(f"\nProcesses wanted: {scale.wanted}; running: {scale.processes}. Of one: mainspring queues show NAME")
+    echo(f"\nProcesses wanted: {scale.wanted}; running: {scale.processes}. Of one: mainspring queues show NAME")
 
 
 def print_queue(view: QueueView, scale: ScaleView) -> None:
@@ -36,7 +35,7 @@ def print_queue(view: QueueView, scale: ScaleView) -> None:
         }
     )
     if view.handlers:
-        click.echo()
+        echo()
         columns = [
             Column("HANDLER", lambda each: each.name, "keep"),
             Column("READY", lambda each: str(each.ready), right=True),
@@ -50,7 +49,7 @@ def print_queue(view: QueueView, scale: ScaleView) -> None:
 
 def print_handlers(found: Sequence[HandlerView]) -> None:
     if not found:
-        click.echo("No running worker has a handler.")
+        echo("No running worker has a handler.")
         return
     columns = [
         Column("HANDLER", lambda view: view.name, "keep"),

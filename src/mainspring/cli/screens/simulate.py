@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
-
-import click
 
 from ...core.forecast.clock_changes import describe
 from ...core.forecast.forecast import Forecast, ForecastRun, JobForecast
@@ -17,6 +14,7 @@ from ...core.render.entities import instant_text
 from ...model.time.instants import to_datetime
 from ...model.time.zones import known_zone
 from ...model.values.reading import duration_text
+from ..terminal import echo, json_text
 from .output import console, note, own_clock, print_fields
 from .table import Column, print_table
 
@@ -167,15 +165,15 @@ def _title(text: str) -> None:
 
 def write_json(found: Forecast, sources: Mapping[str, str], limit: int | None) -> None:
     """Runs are written as they are found, one a line: there may be millions."""
-    head = json.dumps(_forecast_json(found, sources), indent=2, ensure_ascii=False)
-    lines = (json.dumps(run_json(run), ensure_ascii=False) for run in islice(found.runs_in_order(), limit))
+    head = json_text(_forecast_json(found, sources), indent=2)
+    lines = (json_text(run_json(run)) for run in islice(found.runs_in_order(), limit))
     first = next(lines, None)
-    click.echo(f'{head.removesuffix("}").rstrip()},\n  "runs": [', nl=False)
+    echo(f'{head.removesuffix("}").rstrip()},\n  "runs": [', nl=False)
     if first is not None:
-        click.echo(f"\n    {first}", nl=False)
+        echo(f"\n    {first}", nl=False)
         while some := list(islice(lines, AT_ONCE)):
-            click.echo("".join(f",\n    {line}" for line in some), nl=False)
-    click.echo("\n  ]\n}")
+            echo("".join(f",\n    {line}" for line in some), nl=False)
+    echo("\n  ]\n}")
 
 
 def _forecast_json(found: Forecast, sources: Mapping[str, str]) -> dict[str, Any]:

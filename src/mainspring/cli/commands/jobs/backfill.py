@@ -22,6 +22,7 @@ from ...screens.following import followed
 from ...screens.output import compact, moment, note, print_fields, status, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
+from ...terminal import echo
 from .windows import begin_option, end_option, joined, typed_options, window_words
 
 LISTED = 20
@@ -262,16 +263,16 @@ def _print(backfill: Backfill, tz: str) -> None:
 
 def _print_plan(backfill: Backfill, tz: str) -> None:
     for window in backfill.windows[:LISTED]:
-        click.echo(window_words(window, tz))
+        echo(window_words(window, tz))
     if backfill.total > LISTED:
-        click.echo(f"... and {backfill.total - LISTED:,} more; all of them with -o json")
+        echo(f"... and {backfill.total - LISTED:,} more; all of them with -o json")
     left_out = f"; left out: {_left_out(backfill)}" if _left_out(backfill) else ""
     note(f"{backfill.total:,} windows of {backfill.job} would run, {backfill.order} first{left_out} (times in {tz})")
 
 
 def _print_all(found: Sequence[Backfill]) -> None:
     if not found:
-        click.echo("No backfill. Start one with: mainspring backfill start JOB")
+        echo("No backfill. Start one with: mainspring backfill start JOB")
         return
     columns = [
         Column("ID", lambda each: each.id, "keep", short_id),

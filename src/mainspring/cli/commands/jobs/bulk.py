@@ -18,6 +18,7 @@ from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, note, status, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
+from ...terminal import echo
 
 SHORTEST = 8
 ID = click.argument("bulk_id", metavar="ID", shell_complete=names_of("bulk"))
@@ -76,7 +77,7 @@ def items(session: ClientSession, bulk_id: str, status: ItemStatus | None, limit
         if page:
             print_items(page, found)
         else:
-            click.echo("No item matches.")
+            echo("No item matches.")
 
     session.show([bulk_item_json(item, found.action) for item in page], show)
     if next is not None:
@@ -131,7 +132,7 @@ async def _find(app: Mainspring, text: str) -> BulkAction:
 
 def _print_all(found: Sequence[BulkAction]) -> None:
     if not found:
-        click.echo("No bulk action. Start one with: mainspring executions retry --job NAME --status failed")
+        echo("No bulk action. Start one with: mainspring executions retry --job NAME --status failed")
         return
     columns = [
         Column("BULK", lambda each: each.id, "keep", short_id),

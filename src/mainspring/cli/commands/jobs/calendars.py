@@ -18,6 +18,7 @@ from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, note, print_fields, print_lines
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
+from ...terminal import echo
 
 SHOWN = 50
 
@@ -65,7 +66,7 @@ def set_calendar(session: ClientSession, name: str, path: str | None, entries: S
         raise click.UsageError("what is in the calendar? give --file FILE or --date ENTRY, or both")
     blocks = [block for given in _given(path, entries) for block in calendar(name, given).blocks]
     view = session.call(lambda app: app.calendars.set(name, Calendar(tuple(blocks)), by=operator()))
-    session.show(calendar_json(view), lambda: click.echo(f"calendar {name!r} set: {_count(view)}"))
+    session.show(calendar_json(view), lambda: echo(f"calendar {name!r} set: {_count(view)}"))
 
 
 def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
@@ -84,7 +85,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
 def revert_calendar(session: ClientSession, name: str) -> None:
     """Back to what the application's code declares."""
     view = session.call(lambda app: app.calendars.revert(name, by=operator()))
-    session.show(calendar_json(view), lambda: click.echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
+    session.show(calendar_json(view), lambda: echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
 
 
 @example("calendars remove holidays")
@@ -101,7 +102,7 @@ def remove_calendar(session: ClientSession, name: str) -> None:
 
     if session.call(work):
         note("warning: code declares it; it comes back at the next start")
-    session.show({"removed": name}, lambda: click.echo(f"calendar {name!r} removed"))
+    session.show({"removed": name}, lambda: echo(f"calendar {name!r} removed"))
 
 
 async def _with_jobs(app: Mainspring, name: str) -> tuple[CalendarView, list[str]]:
@@ -110,7 +111,7 @@ async def _with_jobs(app: Mainspring, name: str) -> tuple[CalendarView, list[str
 
 def _print_list(found: Sequence[CalendarView]) -> None:
     if not found:
-        click.echo("No calendars. Create one with: mainspring calendars set NAME --date 2026-12-25")
+        echo("No calendars. Create one with: mainspring calendars set NAME --date 2026-12-25")
         return
     columns = [
         Column("CALENDAR", lambda view: view.name),

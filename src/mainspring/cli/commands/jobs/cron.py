@@ -17,6 +17,7 @@ from ....model.values.reading import instant, zone, zone_name
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import now, own_clock, print_fields, print_json, relative
 from ...screens.table import Column, print_table
+from ...terminal import echo
 
 CHANGES_SHOWN = 2
 
@@ -103,9 +104,9 @@ def _change(trigger: Cron, change: ClockChange, where: tzinfo) -> dict[str, Any]
 
 def _print(expression: str, trigger: Cron, where: tzinfo, runs: list[datetime], changes: list[ClockChange]) -> None:
     print_fields({"expression": expression, "means": trigger.describe(), "zone": zone_name(where)})
-    click.echo()
+    echo()
     if not runs:
-        click.echo("It never runs: no such time within 50 years.")
+        echo("It never runs: no such time within 50 years.")
         return
     at = now()
     columns = [
@@ -114,11 +115,11 @@ def _print(expression: str, trigger: Cron, where: tzinfo, runs: list[datetime], 
         Column("WHEN", lambda run: relative(run - at)),
     ]
     print_table(columns, runs)
-    click.echo()
+    echo()
     if not changes:
-        click.echo("The clocks of this zone do not change in the next ten years.")
+        echo("The clocks of this zone do not change in the next ten years.")
     for change in changes:
-        click.echo(_change_in_words(trigger, change))
+        echo(_change_in_words(trigger, change))
 
 
 def _change_in_words(trigger: Cron, change: ClockChange) -> str:

@@ -21,6 +21,7 @@ from ...screens.output import moment, now, print_fields, print_lines, without_di
 from ...screens.output import note as hint
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
+from ...terminal import echo
 
 BARS = " ▁▂▃▄▅▆▇█"
 
@@ -85,14 +86,14 @@ def retry_error(
     out."""
     view = session.call(lambda app: app.errors.get(group))
     if not view.open_failures and not session.wants_json:
-        click.echo(f"nothing to retry: {_retried(session, view)}")
+        echo(f"nothing to retry: {_retried(session, view)}")
         return
     if dry_run:
         run_bulk_action(session, "retry", "executions", failed_with(group), dry_run=True, yes=False)
         return
     begun = session.call(lambda app: app.errors.retry(group, probe=probe, pace=pace, note=note, by=operator()))
     line = f"retrying {_count(view.open_failures or 0, 'execution')}: follow it with mainspring bulk wait {begun.id}"
-    session.show(bulk_action_json(begun), lambda: click.echo(line))
+    session.show(bulk_action_json(begun), lambda: echo(line))
 
 
 @example('errors mute 5f0c8a3b9d21 --note "the bank is down" --for 2h')
@@ -115,7 +116,7 @@ def mute_error(session: ClientSession, group: str, note: str, until: datetime | 
         until = now() + timedelta(seconds=duration("--for", length))
     view = session.call(lambda app: app.errors.mute(group, note=note, until=until, by=operator()))
     end = "" if view.mute is None or view.mute.until is None else f", at the latest until {moment(view.mute.until)}"
-    session.show(error_group_detail_json(view), lambda: click.echo(f"{group} is muted until it changes{end}"))
+    session.show(error_group_detail_json(view), lambda: echo(f"{group} is muted until it changes{end}"))
 
 
 @example("errors unmute 5f0c8a3b9d21")
@@ -125,7 +126,7 @@ def mute_error(session: ClientSession, group: str, note: str, until: datetime | 
 def unmute_error(session: ClientSession, group: str) -> None:
     """Let it fire alerts again."""
     view = session.call(lambda app: app.errors.unmute(group, by=operator()))
-    session.show(error_group_detail_json(view), lambda: click.echo(f"{group} fires alerts again"))
+    session.show(error_group_detail_json(view), lambda: echo(f"{group} fires alerts again"))
 
 
 def sparkline(counts: Sequence[int]) -> str:
@@ -144,7 +145,7 @@ def _by_three_hours(trend: Sequence[int]) -> list[int]:
 
 def _print_list(found: Sequence[ErrorGroupView]) -> None:
     if not found:
-        click.echo("No error matches.")
+        echo("No error matches.")
         return
     at = now()
     columns = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from ...root import EXIT_CODES, INTERRUPTED, CommandGroup, example
 from ...screens.executions import Shown, print_executions, show_execution, shown, warn_if_unclaimable, warn_of_waiting
 from ...screens.output import console, first_line, moment, note, now, progress_text
 from ...session import ClientSession, client_options, operator
+from ...terminal import echo, json_text
 
 FOLLOW_INTERVAL = 0.5
 PATIENCE = 5.0
@@ -293,10 +293,9 @@ async def waited(app: Mainspring, execution: Execution) -> Execution:
         except TimeoutError:
             await warn_of_waiting(app, execution.id)
             return await app.wait(execution)
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    screen = Console(stderr=True, markup=False, highlight=False)
+    screen = console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen, transient=True) as bar:
         task, waiting = bar.add_task(execution.job, total=None), 0.0
@@ -354,7 +353,7 @@ def _echo_event(item: LogEntry | Execution) -> None:
         event, data = "end", execution_json(item)
     else:
         event, data = "execution", execution_live_json(item)
-    click.echo(json.dumps({"event": event, "data": data}, ensure_ascii=False))
+    echo(json_text({"event": event, "data": data}))
 
 
 def _print_event(item: LogEntry | Execution) -> None:
@@ -374,4 +373,5 @@ def _print_logs(lines: Sequence[tuple[int, LogEntry]]) -> None:
 def _print_log(line: LogEntry) -> None:
     local = line.at.astimezone()
     origin = "" if not line.logger or line.logger.partition(".")[0] == "mainspring" else f"{line.logger}: "
-    console().print(f"{local:%Y-%m-%d %H:%M:%S} {line.level:<8} {origin}{line.message}", soft_wrap=True)
+    message = line.message.replace("\n", "\n    ")  # further lines are indented: none passes for another entry
+    console().print(f"{local:%Y-%m-%d %H:%M:%S} {line.level:<8} {origin}{message}", soft_wrap=True)

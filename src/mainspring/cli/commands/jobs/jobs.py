@@ -31,6 +31,7 @@ from ...screens.jobs import print_job, print_jobs, print_steered
 from ...screens.output import note
 from ...screens.queues import pause_words
 from ...session import ClientSession, client_options, operator
+from ...terminal import confirm, echo
 from .executions import leaving, waited
 from .job_editing import edit_job, why_job
 
@@ -88,7 +89,7 @@ def list_jobs(
         go_on = f"--page {page + 1}" if found.next is None else f"--after {found.next}"
         note(f"{len(found)} of {found.total} jobs; go on with {go_on}")
     for each in paused:
-        click.echo(f"Also: {each}")
+        echo(f"Also: {each}")
 
 
 @example("jobs show crawl")
@@ -381,14 +382,14 @@ def remove_job(
             "to stop it use jobs pause or jobs cancel"
         )
     kept = "with its history" if purge else "its history is kept"
-    session.show({"removed": name, "purged": purge}, lambda: click.echo(f"job {name!r} removed; {kept}"))
+    session.show({"removed": name, "purged": purge}, lambda: echo(f"job {name!r} removed; {kept}"))
     return 0
 
 
 def _confirm_purge(name: str) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("--purge removes the whole history, and there is no terminal to ask at; add --yes")
-    click.confirm(f"Remove job {name!r} and its whole history?", abort=True)
+    confirm(f"Remove job {name!r} and its whole history?")
 
 
 def _show(session: ClientSession, view: JobView) -> None:

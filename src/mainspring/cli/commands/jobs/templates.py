@@ -18,6 +18,7 @@ from ...screens.jobs import print_job
 from ...screens.output import compact, moment, print_fields
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
+from ...terminal import echo
 
 
 @example("templates list", "templates apply nightly-crawl crawl-news --param url=/news")
@@ -106,7 +107,7 @@ def update_template(
 def delete_template(session: ClientSession, name: str) -> None:
     """Remove a template. Jobs that were created from it stay."""
     session.call(lambda app: app.templates.remove(name, by=operator()))
-    session.show({"removed": name}, lambda: click.echo(f"template {name!r} removed; jobs created from it stay"))
+    session.show({"removed": name}, lambda: echo(f"template {name!r} removed; jobs created from it stay"))
 
 
 @example("templates apply nightly-crawl crawl-news --param url=/news")
@@ -136,7 +137,7 @@ def _show(session: ClientSession, template: Template) -> None:
 
 def _print_list(found: Sequence[Template]) -> None:
     if not found:
-        click.echo("No templates. Create one with: mainspring templates create NAME --handler HANDLER")
+        echo("No templates. Create one with: mainspring templates create NAME --handler HANDLER")
         return
     columns = [
         Column("TEMPLATE", lambda each: each.name),

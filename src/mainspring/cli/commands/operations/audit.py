@@ -16,6 +16,7 @@ from ...screens.changes import before_and_after, subject
 from ...screens.output import local_zone, moment, note, now, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
+from ...terminal import echo
 
 
 @example("audit --since 2h", "audit --job crawl --by ana", "audit --action pause --target queue:mail")
@@ -69,7 +70,7 @@ def audit(
 
 def _print(records: list[AuditRecord]) -> None:
     if not records:
-        click.echo("No record matches.")
+        echo("No record matches.")
         return
     at = now()
     columns = [

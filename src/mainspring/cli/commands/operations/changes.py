@@ -16,6 +16,7 @@ from ...screens.changes import new_values, subject
 from ...screens.output import moment, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
+from ...terminal import echo
 
 
 @example("changes --since 2h", "changes --since 2d --until 1d --job report")
@@ -43,7 +44,7 @@ def changes(session: ClientSession, since: str, until: str | None, job: str | No
 
 def _print_changes(found: Sequence[RecordedChange], since: str) -> None:
     if not found:
-        click.echo(f"Nothing changed since {since}{' ago' if since[-1:].isalpha() and since[-1:] != 'Z' else ''}.")
+        echo(f"Nothing changed since {since}{' ago' if since[-1:].isalpha() and since[-1:] != 'Z' else ''}.")
         return
     at = datetime.now(UTC)
     columns = [

@@ -17,6 +17,7 @@ from ...screens.output import moment, without_distance
 from ...screens.output import note as hint
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
+from ...terminal import echo
 
 
 @example("workers list", "workers drain 0198f0aa")
@@ -48,7 +49,7 @@ def list_workers(session: ClientSession, silent: bool) -> None:
 def drain_worker(session: ClientSession, id: str, note: str | None) -> None:
     """Let one process take no more work and finish what it runs. ID may be the beginning of its id."""
     drained = session.call(lambda app: app.drain_worker(id, note=note, by=operator()))
-    session.show({"id": drained, "draining": True}, lambda: click.echo(f"worker {drained} takes no more work"))
+    session.show({"id": drained, "draining": True}, lambda: echo(f"worker {drained} takes no more work"))
 
 
 @example("workers undrain 0198f0aa")
@@ -58,7 +59,7 @@ def drain_worker(session: ClientSession, id: str, note: str | None) -> None:
 def undrain_worker(session: ClientSession, id: str) -> None:
     """Let a drained process take work again."""
     worker = session.call(lambda app: app.undrain_worker(id, by=operator()))
-    session.show({"id": worker, "draining": False}, lambda: click.echo(f"worker {worker} takes work again"))
+    session.show({"id": worker, "draining": False}, lambda: echo(f"worker {worker} takes work again"))
 
 
 def _list_workers(session: ClientSession, only_silent: bool = False) -> None:
@@ -105,13 +106,13 @@ def release_lock(session: ClientSession, name: str) -> None:
             raise LockNotFound(name, [lock.name for lock in (await app.locks.page()).items])
 
     session.call(work)
-    session.show({"lock": name, "released": True}, lambda: click.echo(f"lock {name!r} released"))
+    session.show({"lock": name, "released": True}, lambda: echo(f"lock {name!r} released"))
 
 
 def _print_workers(found: Sequence[WorkerView], silent: bool) -> None:
     if not found:
         none = "No process is running. Start one with: mainspring run MODULE:APP"
-        click.echo("No process is silent." if silent else none)
+        echo("No process is silent." if silent else none)
         return
     columns = [
         Column("WORKER", lambda worker: worker.id, "keep", short_id),
@@ -132,7 +133,7 @@ def _print_workers(found: Sequence[WorkerView], silent: bool) -> None:
 
 def _print_locks(found: LockPage) -> None:
     if not found.items:
-        click.echo("No lock is held.")
+        echo("No lock is held.")
         return
     columns = [
         Column("KIND", lambda lock: lock.kind),

@@ -20,6 +20,7 @@ from ...load import FIELD, load_app
 from ...root import REFUSED, example
 from ...screens.output import console, print_json
 from ...session import silence_logger
+from ...terminal import echo
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan", "ok": "green", "skipped": "magenta"}
 MARGIN, AREA = 9, 11
@@ -50,7 +51,7 @@ def doctor(target: str | None, app: str | None, database_url: str | None, sql: b
     if output == "json":
         print_json(_json(report, installation))
     else:
-        click.echo(f"Examined {' on '.join(filter(None, (target, _name(installation))))}\n")
+        echo(f"Examined {' on '.join(filter(None, (target, _name(installation))))}\n")
         _print(report)
     if not report.healthy:
         raise click.exceptions.Exit(REFUSED)
@@ -133,7 +134,7 @@ def _print_sql(report: Report) -> None:
     reason = next((each.reason for each in report.skipped if "schema_damaged" in each.checks), None)
     if reason is not None:
         raise click.ClickException(f"the schema cannot be compared: {reason}; run `mainspring doctor` without --sql")
-    click.echo(report.script, nl=False)
+    echo(report.script, nl=False)
 
 
 def _print(report: Report) -> None:
@@ -141,13 +142,13 @@ def _print(report: Report) -> None:
         _line(each.severity, each.area, each.words)
         _line("", "", f"→ {each.remedy}", "  ")
     if report.findings:
-        click.echo()
+        echo()
     for area in report.fine:
         _line("ok", area, AREAS[area])
     for skipped in report.skipped:
         many = f"{len(skipped.checks)} checks" if len(skipped.checks) > 3 else ", ".join(skipped.checks)
         _line("skipped", "", f"{many}: {skipped.reason}")
-    click.echo(f"\n{_summary(report)}")
+    echo(f"\n{_summary(report)}")
     _print_script(report.script)
 
 
@@ -162,10 +163,10 @@ def _summary(report: Report) -> str:
 def _print_script(script: str) -> None:
     lines = script.splitlines()
     if len(lines) > LONGEST_SCRIPT:
-        click.echo(f"The repair of the schema has {len(lines)} lines: mainspring doctor --sql > repair.sql")
+        echo(f"The repair of the schema has {len(lines)} lines: mainspring doctor --sql > repair.sql")
     elif lines:
-        click.echo("The statements that repair the schema (they were not run):\n")
-        click.echo(textwrap.indent(script, "    "), nl=False)
+        echo("The statements that repair the schema (they were not run):\n")
+        echo(textwrap.indent(script, "    "), nl=False)
 
 
 def _line(severity: str, area: str, words: str, hang: str = "") -> None:

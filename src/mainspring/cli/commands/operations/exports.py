@@ -12,6 +12,7 @@ from ....app.mainspring import Mainspring
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import note
 from ...session import ClientSession, source_options
+from ...terminal import echo
 
 LEFT_OUT = 3
 """The exit code if not every job has rules."""
@@ -41,7 +42,7 @@ def _checked(ctx: click.Context, option: click.Parameter, value: str | None) -> 
 
 def export(text: str, to: Path | None) -> None:
     if to is None:
-        click.echo(text, nl=False)
+        echo(text, nl=False)
         return
     try:
         to.write_text(text, encoding="utf-8")

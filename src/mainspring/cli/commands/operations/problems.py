@@ -10,6 +10,7 @@ from ...root import example
 from ...screens.output import now
 from ...screens.problems import print_problems
 from ...session import ClientSession, client_options
+from ...terminal import echo
 
 
 @example("problems", "problems -o json")
@@ -24,8 +25,8 @@ def problems(session: ClientSession) -> None:
 
 def _print(found: ProblemList) -> None:
     if not found.problems:
-        click.echo("Nothing needs attention.")
+        echo("Nothing needs attention.")
         return
     print_problems(found.problems, now())
     if found.left_out:
-        click.echo(f"and {found.left_out:,} more")
+        echo(f"and {found.left_out:,} more")

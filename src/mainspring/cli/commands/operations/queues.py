@@ -18,6 +18,7 @@ from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import note as hint
 from ...screens.queues import ceiling, pause_words, print_handlers, print_queue, print_queues, waits
 from ...session import ClientSession, client_options, operator
+from ...terminal import echo
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -97,7 +98,7 @@ def show_queue(session: ClientSession, name: str) -> None:
 def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
     """Within two seconds, no process begins executions of this queue until it is resumed. Those that run finish."""
     view, known = session.call(lambda app: _steered(app, app.queues.pause(name, by=operator(), **pause)))
-    session.show(queue_json(view), lambda: click.echo(f"queue {name!r} is {pause_words(view.pause)}{waits(view)}"))
+    session.show(queue_json(view), lambda: echo(f"queue {name!r} is {pause_words(view.pause)}{waits(view)}"))
     _hint_at_queue(view, known)
 
 
@@ -108,7 +109,7 @@ def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
 def resume_queue(session: ClientSession, name: str) -> None:
     """End a pause."""
     view = session.call(lambda app: app.queues.resume(name, by=operator()))
-    session.show(queue_json(view), lambda: click.echo(f"queue {name!r} resumed: {view.ready} are ready"))
+    session.show(queue_json(view), lambda: echo(f"queue {name!r} resumed: {view.ready} are ready"))
 
 
 @example("queues limit mail --concurrency 5 --rate 100/m", "queues limit mail --off")
@@ -125,7 +126,7 @@ def limit_queue(session: ClientSession, name: str, concurrency: int | None, rate
         raise click.UsageError("give --concurrency, --rate or both; or --off to remove the ceilings")
     limiting: dict[str, Any] = {"concurrency": concurrency, "rate": rate}
     view, known = session.call(lambda app: _steered(app, app.queues.limit(name, by=operator(), **limiting)))
-    session.show(queue_json(view), lambda: click.echo(f"queue {name!r}: {ceiling(view) or 'no ceiling'}"))
+    session.show(queue_json(view), lambda: echo(f"queue {name!r}: {ceiling(view) or 'no ceiling'}"))
     if not off:
         _hint_at_queue(view, known)
 
@@ -159,7 +160,7 @@ def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
 
     view, known = session.call(work)
     words = f"handler {name!r} is {pause_words(view.pause)}{waits(view)}"
-    session.show(paused_handler_json(view), lambda: click.echo(words))
+    session.show(paused_handler_json(view), lambda: echo(words))
     if not view.workers:
         near = nearest(name, known)
         remedy = f"did you mean {near!r}?" if near else "mainspring handlers list shows those they have"
@@ -173,7 +174,7 @@ def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
 def resume_handler(session: ClientSession, name: str) -> None:
     """End a pause."""
     view = session.call(lambda app: app.handlers.resume(name, by=operator()))
-    session.show(paused_handler_json(view), lambda: click.echo(f"handler {name!r} resumed: {view.ready} are ready"))
+    session.show(paused_handler_json(view), lambda: echo(f"handler {name!r} resumed: {view.ready} are ready"))
 
 
 async def _with_scale(app: Mainspring, name: str) -> tuple[QueueView, ScaleView]:

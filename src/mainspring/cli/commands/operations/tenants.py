@@ -11,6 +11,7 @@ from ....core.render.tenants import busy_tenant_json
 from ...root import example
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
+from ...terminal import echo
 
 
 @example("tenants --sort failed --limit 5")
@@ -30,7 +31,7 @@ def tenants(session: ClientSession, sort: TenantOrder, limit: int) -> None:
 
     def show() -> None:
         if not found:
-            click.echo("Nothing waits, runs or has failed for a tenant.")
+            echo("Nothing waits, runs or has failed for a tenant.")
             return
         columns = [
             Column("TENANT", lambda view: view.tenant, "keep"),

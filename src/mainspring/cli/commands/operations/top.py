@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 
 from ....app.mainspring import Mainspring
@@ -101,7 +101,7 @@ class LiveView:
 
     async def run(self) -> None:
         self._reading = await first_reading(self._app, self._choices.queue)
-        screen = Console(markup=False, highlight=False, emoji=False)
+        screen = console()
         with self._signals(), keys(self._press), Live(console=screen, screen=True, auto_refresh=False) as live:
             reader = asyncio.create_task(self._keep_reading())
             reader.add_done_callback(lambda _: self._changed.set())

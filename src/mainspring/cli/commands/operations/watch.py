@@ -25,6 +25,7 @@ from ...root import REFUSED, example
 from ...screens.output import moment, without_distance
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options
+from ...terminal import echo
 
 _log = logging.getLogger("mainspring.watch")
 
@@ -119,11 +120,11 @@ def _print(found: Sequence[LateJob]) -> None:
     if found:
         print_table(_LATE, found)
     else:
-        click.echo("No job is late.")
+        echo("No job is late.")
 
 
 def _print_history(found: Sequence[MissedRuns]) -> None:
     if found:
         print_table(_HISTORY, found)
     else:
-        click.echo("No missed runs were reported.")
+        echo("No missed runs were reported.")
