@@ -6,7 +6,9 @@
 #   make test                  lint, types, import contracts and every test suite; of the widest walks a sample, whose
 #                              whole is in the targets ending in -full, in plans, copy-check and chaos
 #   make check                 lint, types, import contracts and the unit tests in about a minute: for the inner loop
-#   make unit | typing | time | conformance | integration | acceptance | api | dashboard | browser | simulate | crash | faults | docs | packaging     one suite
+#   make unit | typing | time | conformance | integration | acceptance | api | dashboard | browser | simulate | crash | faults | docs-tests | packaging     one suite
+#   make docs                  the documentation site into site/; any warning is an error
+#   make docs-serve            the same at http://localhost:8000, built again on every save
 #   make screenshots [ARGS="overview job"]     the pages of the dashboard with the demo's data into docs/images/dashboard
 #   make api-full              200 made-up requests for each operation of the HTTP interface instead of 10 (minutes)
 #   make time-full             every expression, zone and year of the time suite instead of a sample (minutes)
@@ -53,7 +55,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test check demo build release-check lint types contracts format requirements safeguards audit clean \
-        unit typing time time-full api-full conformance integration acceptance api dashboard browser screenshots simulate crash faults docs packaging plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs bench-triage bench-dashboard
+        unit typing time time-full api-full conformance integration acceptance api dashboard browser screenshots simulate crash faults docs docs-serve docs-tests packaging plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs bench-triage bench-dashboard
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -151,8 +153,18 @@ audit: $(INSTALLED)
 safeguards: $(INSTALLED)
 	@$(RUN) scripts/safeguards.py
 
-unit typing time conformance integration acceptance api dashboard browser docs packaging: $(INSTALLED)
+unit typing time conformance integration acceptance api dashboard browser packaging: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
+
+docs-tests: $(INSTALLED)
+	@$(RUN) -m pytest -q -n $(WORKERS) tests/docs $(ARGS)
+
+# The variable silences the theme's note about the future of MkDocs.
+docs: $(INSTALLED)
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict && echo "site/index.html"
+
+docs-serve: $(INSTALLED)
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs serve --watch src --watch scripts/docs_site $(ARGS)
 
 # Every page of the dashboard, light and dark, on a desktop and on a phone.
 screenshots: $(INSTALLED)
@@ -216,5 +228,5 @@ crash faults: $(INSTALLED)
 	@$(RUN) -m pytest -q -rP tests/$@ $(ARGS)
 
 clean:
-	rm -rf .venv .bench build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .bench build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

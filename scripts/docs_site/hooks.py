@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from collections.abc import Iterator
@@ -103,12 +102,14 @@ def moved(link: re.Match[str], page: str) -> str:
 
 
 def first_sentence(markdown: str) -> str:
-    """The first sentence of the first paragraph, without markup; the heading of a page without one."""
-    paragraphs = [part.strip().replace("\n", " ") for part in CODE.sub("", markdown).split("\n\n")]
-    prose = [part for part in paragraphs if re.match(r"[A-Z`\[]", part)]
-    plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", prose[0] if prose else paragraphs[0].lstrip("# "))
-    sentence = re.split(r"(?<=[.!?])\s", plain, maxsplit=1)[0]
-    return re.sub(r"[`*]", "", sentence).removesuffix(":")
+    """The first whole sentence of the prose, without markup; the heading if there is none."""
+    heading, *paragraphs = (part.strip().replace("\n", " ") for part in CODE.sub("", markdown).split("\n\n"))
+    for paragraph in paragraphs:
+        plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", paragraph)
+        sentence = re.split(r"(?<=[.!?:])\s+(?=[A-Z`])", plain, maxsplit=1)[0]
+        if re.match(r"[A-Z`]", plain) and len(sentence.split()) > 3:
+            return re.sub(r"[`*]", "", sentence).removesuffix(":")
+    return heading.lstrip("# ")
 
 
 def index(config: MkDocsConfig) -> str:

@@ -97,6 +97,7 @@ class harness:
         return self._async_kit(self._app, self._exchange(), self._clock, *self._options)
 
     def exit_async(self) -> None:
+        """What `async with` does on exit."""
         self._put_back()
 
     # --- the exchange -------------------------------------------------------------------------------------

@@ -23,11 +23,15 @@ class Role(StrEnum):
     """
 
     VIEWER = "viewer"
+    """May read."""
     OPERATOR = "operator"
+    """May also start, pause, cancel and retry."""
     ADMIN = "admin"
+    """May also release locks and manage tokens, webhooks and hooks."""
 
     @property
     def rank(self) -> int:
+        """Its place in the order of roles, from 0."""
         return list(Role).index(self)
 
     def covers(self, needed: Role) -> bool:
