@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-import warnings
 import pickle
 import sqlite3
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
