@@ -110,9 +110,9 @@ def _not_a_setting(variable: str, value: str) -> bool:
         return True
     if name == "API_TOKEN" and value.startswith(("mainspring_", "ey")):
         return True  # of an assistant, an API token or a JWT; `true` was meant for MAINSPRING_API_TOKENS
-    # Kubernetes sets these in every pod beside a Service called "mainspring".
-    return bool(re.fullmatch(r"SERVICE_(HOST|PORT(_.+)?)|PORT(_[0-9]+_.+)?", name)) and (
-        name.startswith("SERVICE_") or "_" in name or "://" in value
+    # Kubernetes sets these in every pod beside a Service called "mainspring", or "mainspring-api" and the like.
+    return bool(re.fullmatch(r"(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT_[0-9]+_.+)", name)) or (
+        bool(re.fullmatch(r"(.+_)?PORT", name)) and "://" in value
     )
 
 

@@ -188,6 +188,11 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
         "MAINSPRING_SERVICE_PORT_HTTP": "80",
         "MAINSPRING_PORT": "tcp://10.0.0.1:80",
         "MAINSPRING_PORT_80_TCP_ADDR": "10.0.0.1",
+        "MAINSPRING_API_SERVICE_HOST": "10.0.0.2",  # of a Service called mainspring-api
+        "MAINSPRING_API_SERVICE_PORT_HTTP": "8700",
+        "MAINSPRING_API_PORT": "tcp://10.0.0.2:8700",
+        "MAINSPRING_API_PORT_8700_TCP_PORT": "8700",
+        "MAINSPRING_METRICS_PORT": "tcp://10.0.0.3:9464",
     }
     others = {"MAINSPRING_APP": "shop:app", "MAINSPRING_TEST_URL": "x", "MAINSPRINGS": "x", "MAINSPRING_QUEUES": ""}
     assert load({}, kubernetes | others, None).in_force() == Settings().in_force()

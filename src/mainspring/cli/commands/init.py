@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ...version import VERSION
 from ..root import EXIT_CODES, example
 from ..terminal import echo
 
@@ -38,7 +39,8 @@ def init(folder: Path) -> None:
 
 
 def starter(name: str) -> str:
-    return (files("mainspring.cli") / "starter" / (name + SUFFIX)).read_text(encoding="utf-8")
+    text = (files("mainspring.cli") / "starter" / (name + SUFFIX)).read_text(encoding="utf-8")
+    return text.replace("@VERSION@", VERSION)
 
 
 def _next_steps(folder: Path) -> str:
