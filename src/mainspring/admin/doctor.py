@@ -98,7 +98,7 @@ class _Gathering:
         try:
             runtime.import_modules()
             return runtime.registry.declared_jobs(
-                runtime.settings.lookup, runtime.settings.timezone, runtime.settings.jobs.job_defaults
+                runtime.settings.lookup, runtime.settings.timezone, runtime.settings.job_defaults
             )
         except MainspringError:  # reported as a fact about the application
             return None

@@ -9,14 +9,17 @@ from typing import Any
 import msgspec
 from fastapi.requests import Request
 
+from ..model.errors import InvalidValue
+from ..model.values.json_text import read_json
+
 
 class JsonRequest(Request):
     """A request whose body FastAPI reads by `json`; it answers a `JSONDecodeError` with 400."""
 
     async def json(self) -> Any:
         try:
-            return msgspec.json.decode(await self.body())
+            return read_json("body", await self.body())
         except msgspec.DecodeError as error:
             raise JSONDecodeError(str(error), "", 0) from None
-        except RecursionError:
-            raise JSONDecodeError("JSON is nested too deeply", "", 0) from None
+        except InvalidValue as error:
+            raise JSONDecodeError(str(error).removeprefix(f"{error.field}: "), "", 0) from None

@@ -63,7 +63,7 @@ def document(api: FastAPI, registry: Registry) -> Document:
     }
     components["parameters"] = {"RequestId": _REQUEST_ID}
     components["headers"] = {"RequestId": _ANSWERED_ID}
-    _add_handlers(made, registry, api.state.application.settings.jobs.job_defaults)
+    _add_handlers(made, registry, api.state.application.settings.job_defaults)
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, TypeVar
@@ -194,17 +195,29 @@ class Call:
         return hashlib.sha256(f"{self.request.method} {url.path}?{url.query}\n".encode() + body).hexdigest()
 
 
-RENDERED_AT_ONCE = 20
+STEP = 0.005
+"""Seconds for which one request may keep the others waiting."""
+
+
+class Turns:
+    """Long work in steps: `take` gives other requests their turn once a step has taken long enough."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    async def take(self) -> None:
+        if time.perf_counter() - self._began > STEP:
+            await asyncio.sleep(0)
+            self._began = time.perf_counter()
 
 
 async def in_turns(items: Iterable[T], render: Callable[[T], R]) -> list[R]:
-    """Render many items, some at a time, so that they do not hold the event loop: a job that is rendered for the first
-    time takes up to half a millisecond."""
-    done: list[R] = []
+    """Render many items without holding the event loop: a job takes half a millisecond when it is rendered for the
+    first time, and more if its hours hide its next run."""
+    turns, done = Turns(), []
     for item in items:
         done.append(render(item))
-        if len(done) % RENDERED_AT_ONCE == 0:
-            await asyncio.sleep(0)
+        await turns.take()
     return done
 
 

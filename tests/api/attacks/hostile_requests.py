@@ -314,9 +314,11 @@ def _params(known: Known) -> Iterator[Hostile]:
         ("deep", {"blob": deep}),
         ("long", {"blob": "\x1b" * 140_000}),
         ("secrets", secret),
+        ("many values that fit", {"blob": _wide(9_500)}),
+        ("much text that fits", {"blob": "<\x1b" * 37_000}),
     ):
         yield Hostile("POST /api/v1/jobs/{id}/trigger", name, "/api/v1/jobs/takes/trigger", _json({"params": params}))
-        yield Hostile("POST /jobs/{handler}", name, "/jobs/takes", _json(params))
+        yield Hostile("POST /jobs/{handler}", name, "/jobs/takes?wait=0s", _json(params))
         yield Hostile("PUT /api/v1/jobs/{id}", name, "/api/v1/jobs/takes", _json({"params": params}))
         yield Hostile("GET /api/v1/jobs/{id}", f"with {name} parameters", "/api/v1/jobs/takes")
         yield Hostile(

@@ -1,32 +1,49 @@
-"""Long lists are rendered some items at a time."""
+"""Long lists are rendered in short steps."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
-from mainspring.server.request import RENDERED_AT_ONCE, in_turns
+from mainspring.server.request import STEP, in_turns
 
 
 @pytest.mark.req("API-13")
 async def test_others_get_their_turn_while_a_list_is_rendered() -> None:
-    longest = since_last = turns = 0
+    turns = 0
 
     def render(item: int) -> str:
-        nonlocal since_last, longest
-        since_last += 1
-        longest = max(longest, since_last)
+        began = time.perf_counter()
+        while time.perf_counter() - began < STEP:
+            pass
         return str(item)
 
     async def others() -> None:
-        nonlocal since_last, turns
+        nonlocal turns
         while True:
-            since_last, turns = 0, turns + 1
+            turns += 1
             await asyncio.sleep(0)
 
     beside = asyncio.create_task(others())
-    assert await in_turns(range(1_000), render) == [str(item) for item in range(1_000)]
+    assert await in_turns(range(10), render) == [str(item) for item in range(10)]
     beside.cancel()
-    assert turns >= 1_000 // RENDERED_AT_ONCE
-    assert longest == RENDERED_AT_ONCE
+    assert turns >= 9, "every item takes as long as a step may"
+
+
+async def test_quick_items_share_a_step() -> None:
+    steps = 0
+
+    async def others() -> None:
+        nonlocal steps
+        while True:
+            steps += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    began = time.perf_counter()
+    await in_turns(range(1_000), str)
+    took = time.perf_counter() - began
+    beside.cancel()
+    assert steps <= 1 + took / STEP

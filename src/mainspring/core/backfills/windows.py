@@ -23,7 +23,7 @@ from ..jobs.calendars import Calendars
 from ..jobs.job_cache import JobCache
 from ..ports import Store
 from ..rules import window_ledger
-from ..rules.timing_history import Timing, TimingPeriod, expected, timing_periods
+from ..rules.timing_history import Timing, TimingPeriod, about_expected, expected, timing_periods
 from ..rules.window_ledger import LedgerEntry, LedgerState, Stretch
 
 MOST = 100_000
@@ -144,16 +144,16 @@ class WindowQueries:
         return _WindowStates(job.spec.tz, wanted, known, alive)
 
     async def _expected(self, found: list[TimingPeriod], begin: Micros, end: Micros, now: Micros) -> list[Stretch]:
-        """A hundred thousand windows take seconds, so other tasks get a turn in between."""
+        """A hundred thousand windows take seconds, so other tasks get a turn in between, and a range with far more of
+        them is refused at once."""
         wanted: list[Stretch] = []
+        if about_expected(found, begin, end, now) > 2 * MOST:
+            raise _too_many(begin, end)
         for number, window in enumerate(expected(found, begin, end, now)):
             if window is not None:
                 wanted.append(window)
             if len(wanted) > MOST:
-                span = f"{instant_text(to_datetime(begin))} to {instant_text(to_datetime(end))}"
-                raise InvalidValue(
-                    "range", span, f"at most {MOST:,} windows", "Give a begin and an end closer together"
-                )
+                raise _too_many(begin, end)
             if number % FEW == 0:
                 await asyncio.sleep(0)
         return wanted
@@ -199,6 +199,11 @@ class WindowQueries:
             if len(page) < ALIVE:
                 break
         return alive
+
+
+def _too_many(begin: Micros, end: Micros) -> InvalidValue:
+    span = f"{instant_text(to_datetime(begin))} to {instant_text(to_datetime(end))}"
+    return InvalidValue("range", span, f"at most {MOST:,} windows", "Give a begin and an end closer together")
 
 
 def _before_next_tick(job: Job, now: Micros) -> Micros:

@@ -48,7 +48,7 @@ class Actions:
         self, store: Store, steering: Steering, runs: ManualRuns, errors: ErrorGroups, chance: Chance, emit: Emit
     ) -> None:
         self._store, self._steering, self._runs, self.errors = store, steering, runs, errors
-        self._chance, self._emit = chance, emit
+        self._chance, self._emit, self.payload_limit = chance, emit, runs.payload_limit
         self.retrying = Retrying(store, runs, emit)
         self._deleting = Deleting(store, chance, self.read)
 
@@ -119,6 +119,7 @@ class Actions:
                 foreseen.append(BulkItemRow(id=row.id, now=self._foreseen(bulk, row, job, now)))
             except MainspringError as error:
                 foreseen.append(rules.refusal(row.id, error))
+            await asyncio.sleep(0)  # large parameters take milliseconds to check
         return foreseen
 
     def _foreseen(self, bulk: BulkRow, row: ExecutionRow, job: Job | None, now: Micros) -> str:

@@ -16,7 +16,7 @@ from ...model.store.messages import ExecutionQuery
 from ...model.time.instants import SECOND, to_datetime
 from ...model.values.access import Role
 from ...model.values.ids import Chance, random_id
-from ...model.values.payload import presentable
+from ...model.values.payload import encode_payload, presentable
 from ...model.values.reading import choice, whole, words
 from ..auditing import audit_record
 from ..commands.bulk import MOST, named
@@ -142,7 +142,7 @@ class BulkActions:
         action, ids, filter = request.action, request.ids, request.filter
         kind: BulkTarget = choice("target", request.target, get_args(BulkTarget))  # type: ignore[assignment]
         choice("action", action, ACTIONS[kind])
-        edit = _edit(action, request.params, request.remove)
+        edit = _edit(action, request.params, request.remove, self._actions.payload_limit)
         if (ids is None) == (filter is None):
             raise InvalidValue("ids", "both" if ids is not None else None, "either ids or a filter")
         now = await self._store.now()
@@ -352,12 +352,13 @@ def read_pace(value: Any) -> float:
     return pace
 
 
-def _edit(action: str, params: Mapping[str, Any] | None, remove: Iterable[str] | None) -> ParamsEdit:
+def _edit(action: str, params: Mapping[str, Any] | None, remove: Iterable[str] | None, limit: int) -> ParamsEdit:
     edit = read_edit(params, remove)
     if action == "edit" and not edit:
         raise InvalidValue("params", None, "the parameters to change", "Give params or remove")
     if action != "edit" and edit:
         raise InvalidValue("params", sorted({*edit.params, *edit.remove}), "nothing, except for the action edit")
+    encode_payload("params", edit.params, limit)
     return edit
 
 

@@ -81,7 +81,7 @@ class Enqueuer:
     ) -> None:
         self._store, self._registry, self._job_cache = store, registry, job_cache
         self._clock, self._chance, self._emit = clock, chance, emit
-        self._payload_limit = payload_limit
+        self.payload_limit = payload_limit
         self._makers: dict[str, ExecutionMaker] = {}
         self._revision = registry.revision  # of the handlers whose signatures the makers know
         self._periods = UniquePeriods(store, clock, emit)
@@ -272,7 +272,7 @@ class Enqueuer:
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidValue("metadata", presentable(metadata), "a mapping of names to values")
         if metadata is not None:
-            fields["metadata_json"] = encode_payload("metadata", dict(metadata), self._payload_limit)
+            fields["metadata_json"] = encode_payload("metadata", dict(metadata), self.payload_limit)
         return new_execution.new_execution(
             job,
             trigger="enqueue",
@@ -347,8 +347,8 @@ class Enqueuer:
 
     def _encoded(self, signature: Signature | None, given: Any) -> str:
         if signature is None:
-            return encode_payload("params", given, self._payload_limit)
-        return signature.encode(given, self._payload_limit)
+            return encode_payload("params", given, self.payload_limit)
+        return signature.encode(given, self.payload_limit)
 
     # --- adding -------------------------------------------------------------------------------------------
     async def add(self, executions: Sequence[ExecutionRow]) -> list[ExecutionRow | None]:

@@ -176,8 +176,8 @@ class Imports:
         params = named_params(row.args, row.params, names)
         try:
             if signature is not None:
-                return signature.validate(params)
-            encode_payload("params", params)
+                return signature.validate(params, limit=self._creation.payload_limit)
+            encode_payload("params", params, self._creation.payload_limit)
         except InvalidValue as error:
             raise hide(error, secret) from None
         return params

@@ -83,7 +83,14 @@ class Creation:
         signature = self.signature(handler)
         own = await self.own_job(handler)
         given = self._with_defaults(own, options)
-        spec = job_spec(handler, signature, given, self._timezone, isolation=self._defaults.isolation)
+        spec = job_spec(
+            handler,
+            signature,
+            given,
+            self._timezone,
+            isolation=self._defaults.isolation,
+            payload_limit=self.payload_limit,
+        )
         refuse_without_parents(options, spec.after)
         refuse_unknown_secrets(options, signature)
         await self._calendars.check([(name, spec)])
@@ -121,6 +128,10 @@ class Creation:
         return new_execution.new_execution(
             job, trigger="api", triggered_by=by, now=now, chance=self._chance, id=id, params=params
         )
+
+    @property
+    def payload_limit(self) -> int:
+        return self._defaults.payload_limit
 
     async def own_job(self, handler: str) -> Job | None:
         """The job that is declared with the handler, under its name."""

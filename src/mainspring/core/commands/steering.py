@@ -171,7 +171,7 @@ class Steering:
 
     def _edited(self, job: Job, changes: Mapping[str, Any], params: Mapping[str, Any], now: Micros) -> JobWrite:
         named = {**changes, "params": {**job.spec.params, **params}} if params else changes
-        fields = edited_fields(job.spec, self._runs.signature_of(job), named)
+        fields = edited_fields(job.spec, self._runs.signature_of(job), named, self._runs.payload_limit)
         refuse_without_parents(changes, fields.get("after", job.spec.after))
         return job_commands.override(job, fields, now)
 

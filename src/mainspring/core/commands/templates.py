@@ -53,20 +53,28 @@ class _TemplateBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """A template. `fields` are the fields of `JobSpec` that it sets, as plain data."""
+    """A handler with options of jobs, stored under a name."""
 
     name: str
+    """Its name."""
     handler: str
+    """The handler of the jobs made from it."""
     fields: dict[str, Any]
+    """The options that it sets, as plain data."""
     created_at: datetime
+    """When it was created."""
     updated_at: datetime
+    """When it was changed."""
     by: str
+    """Who changed it."""
     version: int
+    """Counts its changes."""
     secret: tuple[str, ...] = ()
     """Paths into its parameters whose values are not shown: its own, and those of its handler."""
 
     @property
     def spec(self) -> JobSpec:
+        """The options as the specification of a job."""
         return msgspec.convert({"handler": self.handler, **self.fields}, JobSpec)
 
     @property
@@ -77,6 +85,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trigger(self) -> Trigger | None:
+        """When the jobs made from it are due; None if it does not say."""
         encoded = self.fields.get("trigger")
         return None if encoded is None else decode_trigger(encoded)
 
@@ -178,13 +187,15 @@ class Templates:
     def _checked(self, handler: str, base: JobSpec, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields that these options set. Parameters may be incomplete: a job adds the rest. The secrets of the
         handler, which `base` has, become those of the template."""
-        fields = edited_fields(base, None, given)
+        fields = edited_fields(base, None, given, self._creation.payload_limit)
         if base.secret:
             fields["secret"] = list(union(base.secret, fields.get("secret", ())))
         signature = self._creation.signature(handler)
         if signature is not None and "params" in fields:
             try:
-                fields["params"] = signature.validate(fields["params"], partial=True)
+                fields["params"] = signature.validate(
+                    fields["params"], partial=True, limit=self._creation.payload_limit
+                )
             except InvalidValue as error:
                 raise hide(error, fields.get("secret", ())) from None
         return fields

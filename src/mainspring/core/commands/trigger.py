@@ -66,6 +66,7 @@ class ManualRuns:
         self._chance, self._emit = chance, emit
         self.claims = RetryClaims(store, clock)
         self.signature_of, self.encode_edited = enqueuer.signature_of, enqueuer.encode_edited
+        self.payload_limit = enqueuer.payload_limit
 
     async def trigger(
         self,

@@ -16,6 +16,7 @@ import msgspec
 from ...model.errors import ConfigurationError, InvalidValue
 from ...model.job import JobSpec
 from ...model.policies import Isolation
+from ...model.values.payload import NO_LIMIT
 from .dependency_options import parents_in
 from .job_specs import NO_DEFAULTS, JobDefaults, job_spec, refuse_unknown_secrets, refuse_without_parents
 from .options import OPTIONS
@@ -39,9 +40,18 @@ class Declaration(msgspec.Struct, frozen=True):
     description: str = ""
 
     def check(self, signature: Signature, isolation: Isolation = "thread") -> JobSpec:
-        """Refuse at once what is wrong whatever the placeholders stand for. Returns what is known now."""
+        """Refuse at once what is wrong whatever the placeholders and settings say. Returns what is known now."""
         known = {name: _stand_in(name, value) for name, value in self.options.items()}
-        spec = job_spec(self.handler, signature, known, "UTC", self.description, warn=True, isolation=isolation)
+        spec = job_spec(
+            self.handler,
+            signature,
+            known,
+            "UTC",
+            self.description,
+            warn=True,
+            isolation=isolation,
+            payload_limit=NO_LIMIT,
+        )
         refuse_without_parents(self.options, self.options.get("after"))
         refuse_unknown_secrets(self.options, signature)
         return spec
@@ -69,7 +79,15 @@ class Declaration(msgspec.Struct, frozen=True):
 
     def _spec(self, options: dict[str, Any], signature: Signature, tz: str, defaults: JobDefaults) -> JobSpec:
         given = defaults.under(options)
-        return job_spec(self.handler, signature, given, tz, self.description, isolation=defaults.isolation)
+        return job_spec(
+            self.handler,
+            signature,
+            given,
+            tz,
+            self.description,
+            isolation=defaults.isolation,
+            payload_limit=defaults.payload_limit,
+        )
 
 
 def fill(option: str, value: Any, lookup: Lookup | None) -> Any:

@@ -13,12 +13,13 @@ import msgspec
 from msgspec import UNSET
 
 from ...model.calendars.hours import hours_of
+from ...model.defaults import PAYLOAD_LIMIT
 from ...model.errors import InvalidValue, nearest
 from ...model.job import JobSpec
 from ...model.policies import Isolation
 from ...model.triggers import AnyTrigger, Trigger, cron, decode_trigger, encode_trigger, interval
 from ...model.triggers.interval import interval_pair, period_as_call
-from ...model.values.payload import presentable
+from ...model.values.payload import NO_LIMIT, presentable
 from ...model.values.reading import duration, zone, zone_name
 from ...model.windows import Limited, window_spec
 from ..rules.limits import check_limits, parameters_in_keys
@@ -45,9 +46,10 @@ def job_spec(
     description: str = "",
     warn: bool = False,
     isolation: Isolation = "thread",
+    payload_limit: int = PAYLOAD_LIMIT,
 ) -> JobSpec:
     """The specification that these options ask for. None counts as not given; `tz` is the zone of jobs that name none,
-    `isolation` the place of plain functions that name none.
+    `isolation` the place of plain functions that name none. `payload_limit` bounds the parameters.
 
     `signature` is None for a handler that this process does not have; its parameters are not checked then.
     """
@@ -64,7 +66,7 @@ def job_spec(
     secret = union(fields.get("secret", ()), () if signature is None else signature.secret)
     if secret:
         fields["secret"] = secret
-    fields["params"] = _params(signature, given.get("params", {}), unattended, secret)
+    fields["params"] = _params(signature, given.get("params", {}), unattended, secret, payload_limit)
     fields["description"] = fields.get("description") or check_description("description", description)
     fields["enabled"] = fields.pop("schedule_enabled", True) and fields.get("enabled", True)
     fields["isolation"] = _isolation(fields.get("isolation"), signature, isolation)
@@ -205,13 +207,15 @@ def _isolation(given: Isolation | None, signature: Signature | None, default: Is
     return given if given is not None or coroutine or signature is None else default
 
 
-def _params(signature: Signature | None, params: Any, unattended: bool, secret: Sequence[str]) -> dict[str, Any]:
+def _params(
+    signature: Signature | None, params: Any, unattended: bool, secret: Sequence[str], limit: int
+) -> dict[str, Any]:
     """No caller fills in what an unattended job lacks, so its own parameters must be complete."""
     refuse_mask(params, secret)
     try:
         if signature is not None:
-            return signature.validate(params, partial=not unattended)
-        return check_mapping("params", params, "an object (dict) of parameters")
+            return signature.validate(params, partial=not unattended, limit=limit)
+        return check_mapping("params", params, "an object (dict) of parameters", limit)
     except InvalidValue as error:
         raise hide(_with_its_source(error, signature, params) if unattended else error, secret) from None
 
@@ -241,6 +245,8 @@ class JobDefaults(msgspec.Struct, frozen=True):
     """The longest window that a caller may ask for, in seconds."""
     isolation: Isolation = "thread"
     """Where plain functions run that do not say."""
+    payload_limit: int = PAYLOAD_LIMIT
+    """The largest parameters, in bytes of JSON."""
 
     def under(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with the defaults for those that are missing."""
@@ -270,10 +276,13 @@ NO_DEFAULTS = JobDefaults()
 # --- edits ----------------------------------------------------------------------------------------------------
 
 
-def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[str, Any]) -> dict[str, Any]:
+def edited_fields(
+    spec: JobSpec, signature: Signature | None, changes: Mapping[str, Any], payload_limit: int = PAYLOAD_LIMIT
+) -> dict[str, Any]:
     """The fields of the specification that an operator's changes set, as plain JSON data.
 
-    None takes an option away that may be missing. Everything not named stays as it is.
+    None takes an option away that may be missing. Everything not named stays as it is, parameters too that are larger
+    than a limit which was lowered since.
     """
     check_editable(changes)
     changes = with_whole_interval(spec, _with_secrets(spec, signature, changes))
@@ -281,7 +290,9 @@ def edited_fields(spec: JobSpec, signature: Signature | None, changes: Mapping[s
     for name, value in changes.items():
         if value is None and not OPTIONS[OPTIONS[name].field].nullable:
             raise InvalidValue(name, None, "a value", "To take edits back, revert the job")
-    new = job_spec(spec.handler, signature, _present_options(spec, fields, changes) | dict(changes), spec.tz)
+    options = _present_options(spec, fields, changes) | dict(changes)
+    limit = payload_limit if "params" in fields else NO_LIMIT
+    new = job_spec(spec.handler, signature, options, spec.tz, payload_limit=limit)
     return {field: _plain(getattr(new, field)) for field in sorted(fields)}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ...model.calendars.hours import encode_hours, hours_of
-from ...model.defaults import API_BACKOFF_LIMIT
+from ...model.defaults import API_BACKOFF_LIMIT, PAYLOAD_LIMIT
 from ...model.errors import InvalidValue
 from ...model.labels import LONGEST_TAG, MOST_TAGS
 from ...model.policies import MAX_ATTEMPTS, Retention, Retry
@@ -35,12 +35,14 @@ def check_description(field: str, value: Any) -> str:
     return safe_text(value, 1_000)
 
 
-def check_mapping(field: str, value: Any, allowed: str = "an object (dict)") -> dict[str, Any]:
+def check_mapping(
+    field: str, value: Any, allowed: str = "an object (dict)", limit: int = PAYLOAD_LIMIT
+) -> dict[str, Any]:
     """Plain data that JSON can hold, with names as keys."""
     if not isinstance(value, Mapping):
         raise InvalidValue(field, presentable(value), allowed)
     plain = dict(value)
-    encode_payload(field, plain)
+    encode_payload(field, plain, limit)
     return plain
 
 

@@ -33,7 +33,6 @@ from .secret_types import is_secret_type
 __all__ = ["PayloadMismatch", "Signature", "Style"]
 
 _PAYLOAD = "Payload"
-_NO_LIMIT = 2**40  # `validate` checks types; `encode` checks the size
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _PLACE = re.compile(r"(?s)(?P<message>.*?)(?: - at (?:`key` in )?`\$(?P<path>.*)`)?")
 _MISSING = re.compile(r"Object missing required field `(.+)`")
@@ -49,6 +48,7 @@ class PayloadMismatch(InvalidValue):
         super().__init__(field, value, allowed, remedy)
         self.args = (field, value, allowed, remedy, message)
         self.message = message
+        """What is wrong in one sentence, where the parts alone do not say it."""
 
     def __str__(self) -> str:
         if not self.message:
@@ -57,6 +57,7 @@ class PayloadMismatch(InvalidValue):
         return f"{self.message}{stop} {self.remedy}"
 
     def reworded(self, *, field: str | None = None, remedy: str | None = None) -> PayloadMismatch:
+        """The same error with another name of the field, or another remedy."""
         given = self.remedy if remedy is None else remedy
         return PayloadMismatch(field or self.field, self.value, self.allowed, given, self.message)
 
@@ -109,15 +110,15 @@ class Signature:
         return str(self.parameters)
 
     # --- enqueue ------------------------------------------------------------------------------------------
-    def validate(self, params: Any, *, partial: bool = False) -> dict[str, Any]:
-        """The payload as plain JSON data, or an error that names the parameter.
+    def validate(self, params: Any, *, partial: bool = False, limit: int = PAYLOAD_LIMIT) -> dict[str, Any]:
+        """The payload as plain JSON data of at most `limit` bytes, or an error that names the parameter.
 
         `partial` lets required parameters be missing: defaults of a job that are completed when it is triggered.
         """
-        return dict(self._checked(params, _NO_LIMIT, partial)[0])
+        return dict(self._checked(params, limit, partial)[0])
 
     def encode(self, params: Any, limit: int = PAYLOAD_LIMIT) -> str:
-        """The payload as the JSON text to store, checked like `validate` and for its size."""
+        """The payload as the JSON text to store, checked like `validate`."""
         text = plainly(params) if self._closed else None
         if text is not None and len(text) <= limit:
             try:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ...model.calendars.calendar import Calendar
-from ...model.calendars.timetable import OpenHours
+from ...model.calendars.timetable import HORIZON, OpenHours
 from ...model.events import OutsideHours
 from ...model.job import Job
 from ...model.time.instants import Micros, to_datetime, to_micros
@@ -166,13 +166,14 @@ def closed_event(job: Job, calendars: Mapping[str, Calendar], now: Micros) -> Ou
 
 
 def next_open_run(job: Job, calendars: Mapping[str, Calendar]) -> datetime | None:
-    """When the next tick inside the hours will run; None if there is none in sight."""
+    """When the next tick inside the hours will run; None if there is none within five years."""
     hours, trigger = open_hours(job, calendars), job.plan
     if hours is None or trigger is None or job.next_run is None:
         return job.next_run_at
     at: datetime | None = to_datetime(job.next_run)
+    latest = to_datetime(job.next_run) + HORIZON
     for _ in range(MOST_CLOSINGS):
-        opening = None if at is None else hours.next_open(at)
+        opening = None if at is None or at > latest else hours.next_open(at)
         if at is None or opening is None or opening == at or job.spec.outside == "wait":
             return opening
         at = trigger.next_after(opening - _INSTANT)

@@ -160,6 +160,19 @@ def expected(periods: Iterable[TimingPeriod], begin: Micros, end: Micros, now: M
                 yield window
 
 
+def about_expected(periods: Iterable[TimingPeriod], begin: Micros, end: Micros, now: Micros) -> int:
+    """A quick estimate of how many windows `expected` finds, never far above the truth: of schedules with a window for
+    each tick, and without hours."""
+    found = 0
+    for period in periods:
+        if period.rule is None or period.trigger is None or period.hours is not None or unit_of(period.rule):
+            continue
+        first = begin if period.after is None else max(begin, period.after)
+        last = min(end, now if period.until is None else min(now, period.until))
+        found += period.trigger.about_ticks(to_datetime(first), to_datetime(last)) if first < last else 0
+    return found
+
+
 def _windows(period: TimingPeriod, begin: datetime, end: datetime, now: Micros) -> Iterator[Stretch | None]:
     rule, trigger = period.rule, period.trigger
     if rule is None or trigger is None:

@@ -32,6 +32,11 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
         """The last tick not later than `instant`, in UTC; None when there is none."""
         raise NotImplementedError
 
+    def about_ticks(self, begin: datetime, end: datetime) -> int:
+        """A quick estimate of how many ticks lie between two instants, never far above the truth; 0 where only
+        counting tells."""
+        return 0
+
     def describe(self) -> str:
         """The trigger in plain words."""
         raise NotImplementedError

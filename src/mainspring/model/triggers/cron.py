@@ -116,6 +116,13 @@ class CronRule:
         if self.after(_FIRST_DAY - SECOND) is None:
             raise InvalidValue("cron", text, "an expression that matches some date", "This one never fires")
 
+    @property
+    def every_day(self) -> int:
+        """How often it matches on each day of the year; 0 if there are days on which it does not."""
+        if (self._day, self._weekday, self._months.size) != ("*", "*", 12):
+            return 0
+        return self._hours.size * self._minutes.size * self._seconds.size
+
     def after(self, local: datetime) -> datetime | None:
         """The first match later than `local`, or None within the horizon."""
         start = local.replace(microsecond=0) + SECOND
@@ -185,10 +192,10 @@ class CronRule:
 class _Values:
     """The values of a field, with the next and the previous one for every number of its range; None past the end."""
 
-    __slots__ = ("first", "last", "next", "previous")
+    __slots__ = ("first", "last", "next", "previous", "size")
 
     def __init__(self, values: frozenset[int], size: int) -> None:
-        self.first, self.last = min(values), max(values)
+        self.first, self.last, self.size = min(values), max(values), len(values)
         self.next: list[int | None] = [None] * (size + 1)
         self.previous: list[int | None] = [None] * (size + 1)
         for n in range(size):

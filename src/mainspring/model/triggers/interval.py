@@ -44,6 +44,10 @@ class Every(Trigger, frozen=True, tag="every"):
     def anchored(self, at: datetime) -> Every:
         return self if self.start is not None else msgspec.structs.replace(self, start=utc(at))
 
+    def about_ticks(self, begin: datetime, end: datetime) -> int:
+        first = utc(begin) if self.start is None else max(utc(begin), utc(self.start))
+        return 0 if self.delay else max(0, int((utc(end) - first).total_seconds() / self.seconds))
+
     def next_after(self, instant: datetime) -> datetime | None:
         """The next point of the grid; with `delay`, `instant` is the end of the last run, and a period is added."""
         after, step = utc(instant), self._step

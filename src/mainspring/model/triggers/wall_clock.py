@@ -58,6 +58,9 @@ class CalendarTrigger(Trigger, frozen=True, kw_only=True):
         found = [previous_instant(*walk, until) for walk in self._walks]
         return max((tick for tick in found if tick is not None), default=None)
 
+    def about_ticks(self, begin: datetime, end: datetime) -> int:
+        return max(rule.every_day for rule, *_ in self._walks) * (end - begin).days
+
     @cached_property
     def _walks(self) -> list[tuple[CronRule, tzinfo, Gap, Overlap]]:
         """The parsed rules, the zone and the choices at clock changes, cached."""

@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import msgspec
 
 from ..errors import ConfigurationError, InvalidValue, WebhookError, one_of
+from .json_text import read_json
 
 Style: TypeAlias = Literal["standard", "github", "stripe"]
 Scheme: TypeAlias = Literal["v1", "v1a"]
@@ -222,8 +223,10 @@ def _check_time(name: str, text: str, now: float, tolerance: float) -> None:
 
 def _parsed(body: bytes) -> Any:
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return read_json("body", body)
+    except InvalidValue as error:
+        raise WebhookError("body", f"the body is signed correctly but too large; {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise WebhookError(
             "body", "the body is signed correctly but is not JSON; send it as application/json"
         ) from None

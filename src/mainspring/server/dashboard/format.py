@@ -7,6 +7,7 @@ from collections.abc import Sized
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
+import msgspec
 from markupsafe import Markup, escape
 
 from ...core.errors.commands import ErrorGroupView
@@ -221,7 +222,11 @@ def with_code(words: str) -> Markup:
 
 def pretty_json(value: Any) -> str:
     """JSON for reading: integers of any size exactly as they are, every character as itself."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    try:
+        text: bytes = msgspec.json.format(msgspec.json.encode(value), indent=2)
+        return text.decode()
+    except (TypeError, ValueError, OverflowError):  # Python's own writer takes more, and twenty times as long
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def page_size(text: str) -> int:

@@ -16,6 +16,7 @@ from ...core.declaring.signature import Signature
 from ...core.rules.secret_params import has_secrets, hide, is_mask
 from ...model.errors import HandlerNotFound, InvalidValue
 from ...model.values.access import HIDDEN
+from ...model.values.json_text import check_json
 from .forms import Form
 
 PREFIX = "param."
@@ -114,11 +115,9 @@ def _value(field: str, kind: Kind, text: str) -> Any:
         return text
     if kind == "any":
         try:
-            return json.loads(text)
-        except ValueError:
+            return _read(field, text)
+        except json.JSONDecodeError:
             return text
-        except RecursionError:
-            raise InvalidValue(field, text[:200], "JSON with fewer levels") from None
     value = _json(field, text, {"number": "a number", "switch": "true or false"}.get(kind, "JSON"))
     if kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise InvalidValue(field, text, "a number")
@@ -127,12 +126,20 @@ def _value(field: str, kind: Kind, text: str) -> Any:
 
 def _json(field: str, text: str, allowed: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        place = (
-            f"; line {error.lineno}, column {error.colno} is no JSON" if isinstance(error, json.JSONDecodeError) else ""
-        )
+        return _read(field, text)
+    except json.JSONDecodeError as error:
+        place = f"; line {error.lineno}, column {error.colno} is no JSON"
         raise InvalidValue(field, text[:200], f"{allowed}{place}") from None
+
+
+def _read(field: str, text: str) -> Any:
+    check_json(field, text.encode())
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # Python refuses to read integers of thousands of digits
+        raise InvalidValue(field, text[:200], "numbers of at most 64 bits") from None
 
 
 def _shown(kind: Kind, value: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime, tzinfo
 from functools import cache, cached_property
@@ -28,7 +27,7 @@ from ..access import GuardedRoute, Principal, Role, covers, guard_of, needs
 from ..access.browsers import FORM, SESSION, form_token_of, new_form_token, session_of
 from ..engine import Engine
 from ..errors import Problem, http_problem, problem_of, unexpected, validation_problem
-from ..request import Call
+from ..request import Call, Turns
 from . import format
 from .assets import TOKEN_PLACE, read_assets, read_templates
 from .cookies import drop_cookie, set_cookie
@@ -43,8 +42,8 @@ NOTICE = "mainspring_notice"
 SHORT_NOTICE = 200
 LONGEST_NOTICE = 3_000
 """Characters of a notice in its cookie: browsers drop cookies of more than 4,096 bytes."""
-STEP = 0.008
-"""Seconds for which rendering a page may keep other requests waiting."""
+SMALL_PAGE = 100_000
+"""Characters of a page whose tables are labelled on the event loop, which takes a few milliseconds."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -233,14 +232,13 @@ class Page(Response):
         self._visit, self._template, self._values = visit, template, values
 
     async def finish(self) -> None:
-        pieces, began = [], time.perf_counter()
+        pieces, turns = [], Turns()
         for piece in read_templates().get_template(self._template).generate(self._values):
             pieces.append(piece)
-            if time.perf_counter() - began > STEP:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
-        request = self._visit.request
-        fill_in(self, request, label_cells("".join(pieces)))
+            await turns.take()
+        request, text = self._visit.request, "".join(pieces)
+        labelled = label_cells(text) if len(text) <= SMALL_PAGE else await asyncio.to_thread(label_cells, text)
+        fill_in(self, request, labelled)
         if self._visit.notice is not None:
             drop_cookie(self, request, NOTICE)
 
@@ -357,7 +355,8 @@ async def refused_form(request: Request, problem: Problem) -> Response | None:
     page = await page_at(request, path)
     if page is None:
         return None
-    text = shown_again(bytes(page.body).decode(), path, unquote(request.url.path), form, problem.message)
+    whole, action = bytes(page.body).decode(), unquote(request.url.path)
+    text = await asyncio.to_thread(shown_again, whole, path, action, form, problem.message)
     if text is None:
         return None
     page.status_code, page.body = problem.status, text.encode("utf-8", "replace")

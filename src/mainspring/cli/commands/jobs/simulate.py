@@ -93,9 +93,7 @@ def _chosen(app: Mainspring, names: Sequence[str]) -> list[tuple[str, JobSpec]]:
     for name in names:
         if name not in declared:
             raise JobNotFound(name, declared)
-    specs = app._runtime.registry.declared_jobs(
-        app.settings.lookup, app.settings.timezone, app.settings.jobs.job_defaults
-    )
+    specs = app._runtime.registry.declared_jobs(app.settings.lookup, app.settings.timezone, app.settings.job_defaults)
     return [(name, spec) for name, spec in specs if not names or name in names]
 
 

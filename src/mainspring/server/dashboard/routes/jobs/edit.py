@@ -3,6 +3,7 @@ to the code."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, get_args
@@ -52,7 +53,7 @@ class SchedulePreview(msgspec.Struct, frozen=True):
 @router.get("/edit", dependencies=[OPERATORS])
 async def edit_page(visit: Viewing, name: str) -> Response:
     view = await visit.steerable(name)
-    return _page(visit, view, form_values(view))
+    return await _page(visit, view, form_values(view))
 
 
 @router.post("/edit")
@@ -69,7 +70,7 @@ async def edit_job(sent: Operating, name: str) -> Response:
             after = await visit.steering.update_job(name, options_of(changes), by=visit.by, seen=seen)
     except InvalidValue as error:
         words = str(hide(error, view.secret))
-        return _page(visit, view, _given(before, sent.form), seen=seen, error=words, status=422)
+        return await _page(visit, view, _given(before, sent.form), seen=seen, error=words, status=422)
     words = f"Job {name} was edited: {', '.join(changes)}."
     old = {field: before[field] for field in changes} | {"seen": after.tag, "partial": "1"}
     return visit.done(words, visit.url("jobs", name), undo=visit.url("jobs", name, "edit"), fields=old)
@@ -82,7 +83,7 @@ async def preview_page(sent: Operating, name: str) -> Response:
     view = await visit.steerable(name)
     values = _given(form_values(view), form)
     preview = await _preview(visit, view, values["schedule"], values["timezone"])
-    return _page(visit, view, values, seen=form.get("seen"), preview=preview)
+    return await _page(visit, view, values, seen=form.get("seen"), preview=preview)
 
 
 @router.get("/preview", dependencies=[OPERATORS])
@@ -109,7 +110,7 @@ async def revert_job(sent: Operating, name: str) -> Response:
 # --- the form ---------------------------------------------------------------------------------------------------
 
 
-def _page(
+async def _page(
     visit: Visit,
     view: JobView,
     values: Mapping[str, str],
@@ -125,7 +126,7 @@ def _page(
         job=view,
         values=values,
         seen=seen or view.tag,
-        preview=preview or _shown(visit, view),
+        preview=preview or await _shown(visit, view),
         error=error,
         overlaps=get_args(Overlap),
         presets=RETRY_PRESETS,
@@ -205,17 +206,17 @@ async def _preview(visit: Visit, view: JobView, schedule: str, timezone: str) ->
     try:
         with named_as_given():
             edited = await visit.steering.preview_update(view.name, options_of(changes)) if changes else view
-            return _shown(visit, edited)
+            return await _shown(visit, edited)
     except InvalidValue as error:
         return SchedulePreview(error=str(error))
 
 
-def _shown(visit: Visit, view: JobView) -> SchedulePreview:
+async def _shown(visit: Visit, view: JobView) -> SchedulePreview:
     job = job_of(view)
     return SchedulePreview(
         words=view.description_of_schedule,
         tz=view.tz,
-        fires=next_runs(job, FIRES, calendars_of(view)),
+        fires=await asyncio.to_thread(next_runs, job, FIRES, calendars_of(view)),
         notes=clock_notes(job, visit.now),
     )
 

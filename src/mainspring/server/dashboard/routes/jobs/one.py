@@ -73,7 +73,7 @@ async def job_page(visit: Viewing, name: str, windows: Annotated[str | None, Que
         acts=visit.may_act(view),
         permitted=permitted(view),
         reasons=_sentences(reasons),
-        fires=next_runs(job, FIRES, calendars_of(view)),
+        fires=await asyncio.to_thread(next_runs, job, FIRES, calendars_of(view)),
         fixed_delay=job.trigger is not None and job.trigger.fixed_delay,
         clock_notes=clock_notes(job, visit.now),
         strip=job_strip(visit, newest),
