@@ -63,10 +63,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> None:
-    """Leave attributes out of the table of contents: they are too many to choose from."""
+    """Leave attributes out of the table of contents, which would be too long; hide a table that is empty."""
     attributes = set(ATTRIBUTE.findall(html))
     for entry in (child for top in page.toc for child in top.children):
         entry.children = [each for each in entry.children if each.id not in attributes]
+    if not any(top.children for top in page.toc):
+        page.meta.setdefault("hide", ["toc"])
 
 
 def on_post_build(config: MkDocsConfig) -> None:
