@@ -144,7 +144,7 @@ def described_object(found: Any, shown: str, level: int = 2) -> Iterator[str]:
     if found.is_function:
         yield described_calls(found, found.name)
     elif found.is_attribute and found.annotation is not None:
-        yield f"`{found.annotation}`"
+        yield f"`{found.value if str(found.annotation) == 'TypeAlias' else found.annotation}`"
     if found.docstring is not None:
         yield found.docstring.value
     if found.is_class:
