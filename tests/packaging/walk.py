@@ -105,6 +105,7 @@ def walk_without_extras(here: Environment) -> None:
 def walk_with_server(here: Environment) -> None:
     """The dashboard answers. Needs the jobs.py of the walk."""
     with here.running("mainspring", "run", "jobs:app", "--roles", "scheduler,worker,api", "--port", "0") as log:
-        found = until_blocking(lambda: re.search(r"http://[\w.]+:[1-9]\d*", log.read_text()), "it serves", PATIENCE)
-        with urlopen(f"{found[0]}/dashboard", timeout=PATIENCE) as page:
+        address = re.compile(r"http://[\w.]+:[1-9]\d*")
+        [url, *_] = until_blocking(lambda: address.findall(log.read_text()), "it serves", PATIENCE)
+        with urlopen(f"{url}/dashboard", timeout=PATIENCE) as page:
             assert (page.status, "Overview" in page.read().decode()) == (200, True)
