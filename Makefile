@@ -6,7 +6,7 @@
 #   make test                  lint, types, import contracts and every test suite; of the widest walks a sample, whose
 #                              whole is in the targets ending in -full, in plans, copy-check and chaos
 #   make check                 lint, types, import contracts and the unit tests in about a minute: for the inner loop
-#   make unit | typing | time | conformance | integration | acceptance | api | dashboard | browser | simulate | crash | faults | docs-tests | packaging     one suite
+#   make unit | typing | time | conformance | integration | acceptance | api | dashboard | browser | deploy | simulate | crash | faults | docs-tests | packaging     one suite
 #   make docs                  the documentation site into site/; any warning is an error
 #   make docs-serve            the same at http://localhost:8000, built again on every save
 #   make screenshots [ARGS="overview job"]     the pages of the dashboard with the demo's data into docs/images/dashboard
@@ -55,7 +55,7 @@ DEMO_SECONDS := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECOND
 DEMO_STORE := $(if $(STORE),--store $(STORE))
 
 .PHONY: help venv test check demo build release-check lint types contracts format requirements safeguards audit clean \
-        unit typing time time-full api-full conformance integration acceptance api dashboard browser screenshots simulate crash faults docs docs-serve docs-tests packaging plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs bench-triage bench-dashboard
+        unit typing time time-full api-full conformance integration acceptance api dashboard browser deploy screenshots simulate crash faults docs docs-serve docs-tests packaging plans flow-full crash-full chaos copy-check bench bench-quick bench-api bench-isolation bench-logs bench-triage bench-dashboard
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -76,12 +76,13 @@ venv: $(INSTALLED)
 	echo "making .venv with $$($$found --version)"; \
 	"$$found" -m venv .venv || { rm -rf .venv; exit 2; }
 
-# What the tests run beside Python: curl for the walk of the README, Chromium for the dashboard, zsh and fish for completion;
+# What the tests run beside Python: curl for the walk of the README, Chromium for the dashboard, zsh and fish for completion, PgBouncer;
 # and libcurl4 for the MongoDB server, which tests/mongo_server.py unpacks inside .venv where this is not root.
-TOOLS := curl chromium zsh fish
+TOOLS := curl chromium zsh fish pgbouncer
 install_tools = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then missing=; \
 	for tool in $(1); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	[ -n "$$(ls /usr/lib/*/libcurl.so.4 2>/dev/null)" ] || missing="$$missing libcurl4"; \
+	[ -z "$(1)" ] || command -v systemd-analyze >/dev/null || missing="$$missing systemd"; \
 	if [ -n "$$missing" ]; then echo "installing$$missing"; apt-get update -qq; \
 	apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi; fi
 
@@ -153,15 +154,15 @@ audit: $(INSTALLED)
 safeguards: $(INSTALLED)
 	@$(RUN) scripts/safeguards.py
 
-unit typing time conformance integration acceptance api dashboard browser packaging: $(INSTALLED)
+unit typing time conformance integration acceptance api dashboard browser packaging deploy: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/$@ $(ARGS)
 
 docs-tests: $(INSTALLED)
 	@$(RUN) -m pytest -q -n $(WORKERS) tests/docs $(ARGS)
 
-# The variable silences the theme's note about the future of MkDocs.
+# The variable silences the theme's note about the future of MkDocs. With --quiet, --strict would overlook warnings.
 docs: $(INSTALLED)
-	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict && echo "site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 docs-serve: $(INSTALLED)
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs serve --watch src --watch scripts/docs_site $(ARGS)

@@ -83,6 +83,10 @@ class Postgres:
         self.execute(f"CREATE DATABASE {name} TEMPLATE {self._template} STRATEGY FILE_COPY")
         return self.url(name)
 
+    def client(self, program: str, *arguments: str | Path) -> None:
+        """Run one of PostgreSQL's own programs, such as pg_dump, in the version of this server."""
+        subprocess.run([self._binaries / program, *arguments], check=True, stdin=subprocess.DEVNULL)
+
     def start(self) -> None:
         options = [f"-c{name}={value}" for name, value in self._settings.items()]
         place = ["-D", self.data, "-k", str(self.folder), "-h", "127.0.0.1", "-p", str(self.port)]

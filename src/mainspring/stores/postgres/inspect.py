@@ -12,7 +12,7 @@ import asyncio
 import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from functools import cache
 
 import psycopg
@@ -306,23 +306,28 @@ async def _partitions(session: Session, schema: str) -> tuple[tuple[str, ...], b
 
 
 async def _hears(address: Address) -> bool:
-    """Whether a notification on the connection for LISTEN comes back. A pooler in transaction mode loses it."""
+    """Whether a notification reaches the connection for LISTEN. A pooler in transaction mode loses it. It is sent from
+    a second connection: sent from the first, it may run in the very session that such a pooler left listening."""
     channel, heard = f"doctor_{secrets.token_hex(4)}", asyncio.Event()
-    try:
-        wire = Wire(await connect(address.listen), PATIENCE, prepares=False)
-    except (psycopg.Error, OSError, TimeoutError):
-        return False
-    try:
-        wire.on_notification(lambda payload: heard.set())
-        await wire.fetch(f"LISTEN {channel}", ())
-        await wire.fetch("SELECT pg_notify($1::text, 'x')", (channel,))
+    async with AsyncExitStack() as stack:
+
+        async def wire() -> Wire:
+            opened = Wire(await connect(address.listen), PATIENCE, prepares=False)
+            stack.callback(opened.close)
+            return opened
+
+        try:
+            listener, sender = await wire(), await wire()
+        except (psycopg.Error, OSError, TimeoutError):
+            return False
+        listener.on_notification(lambda payload: heard.set())
+        await listener.fetch(f"LISTEN {channel}", ())
+        await sender.fetch("SELECT pg_notify($1::text, 'x')", (channel,))
         for _ in range(round(PATIENCE / 0.1)):
             if heard.is_set():
                 return True
-            await wire.wait_unless_cut(0.1)
+            await listener.wait_unless_cut(0.1)
         return False
-    finally:
-        wire.close()
 
 
 def _seconds(value: str) -> float:

@@ -2,8 +2,11 @@
 
 All commits with a notification share a lock, so NOTIFY runs in a transaction of its own, and seldom. The listener has
 its own connection, a direct one where the others go through a pooler. It pings itself through that session: its own
-ping coming back proves both the connection and the LISTEN. Whenever it has connected, all listeners of this process are
-woken, because anything may have happened meanwhile. Polling never stops, so a lost notification costs only time.
+ping coming back proves both the connection and the LISTEN. Behind a pooler in transaction mode that proves nothing,
+because the ping may run in the session that was left listening; a ping from a second connection does not come back
+then. So the first ping on a connection that is not direct is sent from a second one. Whenever it has connected, all
+listeners of this process are woken, because anything may have happened meanwhile. Polling never stops, so a lost
+notification costs only time.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import psycopg
 from ...core.ports import Topic
 from ...model.errors import StoreError
 from ..common.event_loops import end_task
-from .connection.pool import Options, connect
+from .connection.pool import Options, connect, is_direct
 from .connection.wire import Wire
 from .database import Database
 from .statements import sql
@@ -118,22 +121,32 @@ class NotificationListener:
             await asyncio.sleep(pause)
 
     async def _listen(self, options: Options) -> None:
-        wire = Wire(await connect(options), PING_PATIENCE, prepares=False)
+        connection = await connect(options)
+        wire = Wire(connection, PING_PATIENCE, prepares=False)
         try:
             wire.on_notification(self._notified)
             await wire.fetch(f"LISTEN {self._channel}", ())
             self._wake([Topic.ANY])
+            if not is_direct(connection):
+                await self._ping_from_outside(options, wire)
             while True:
                 await wire.wait_unless_cut(PING_AFTER)
-                await self._ping(wire)
+                await self._ping(wire, wire)
                 self.hears = True
         finally:
             wire.close()
 
-    async def _ping(self, wire: Wire) -> None:
+    async def _ping_from_outside(self, options: Options, wire: Wire) -> None:
+        other = Wire(await connect(options), PING_PATIENCE, prepares=False)
+        try:
+            await self._ping(other, wire)
+        finally:
+            other.close()
+
+    async def _ping(self, sender: Wire, wire: Wire) -> None:
         """The server has a few seconds to send our own notification back."""
         self._awaited = f"{self._origin} ping {secrets.token_hex(4)}"
-        await wire.fetch(sql("notify", self._channel), (self._channel, self._awaited))
+        await sender.fetch(sql("notify", self._channel), (self._channel, self._awaited))
         for _ in range(round(PING_PATIENCE / PING_LOOK)):
             if self._awaited is None:  # it usually arrives before the answer
                 return

@@ -137,7 +137,7 @@ class Connections:
         """If it fails, its slot is free again."""
         try:
             connection = await self._make()
-            return Wire(connection, self._patience, prepares=connection.prepare_threshold is not None)
+            return Wire(connection, self._patience, prepares=is_direct(connection))
         except BaseException:
             wires.drop(None)
             raise
@@ -287,6 +287,11 @@ async def connect(options: Options) -> Connection:
     if pid == connection.info.backend_pid:
         connection.prepare_threshold = 0
     return connection
+
+
+def is_direct(connection: Connection) -> bool:
+    """Whether `connect` found no pooler between this process and the server."""
+    return connection.prepare_threshold is not None
 
 
 def connect_blocking(options: Options) -> psycopg.Connection[Row]:

@@ -34,7 +34,8 @@ LEFT JOIN mainspring.incarnation i ON i.job_id = j.id
 LEFT JOIN mainspring.totals t ON t.job_key = i.key;
 
 -- Each part of `x` is read along an index by job, and by the start: history by a BRIN index; of live rows only those that
--- have started (running, waiting, to be tried again).
+-- have started (running, waiting, to be tried again). A NULL has its name in every part: pg_dump would invent another one,
+-- and the doctor would find a changed view in what it restored.
 CREATE OR REPLACE VIEW mainspring.job_executions AS
 SELECT
     x.id AS execution_id,
@@ -77,7 +78,7 @@ FROM (
     UNION ALL
     SELECT l.id, l.job_key, i.job, l.started, l.tenant, l.parent_id,
         CASE l.phase WHEN 2 THEN 'running' ELSE 'waiting' END, (l.body || '}')::json, l.number, l.failures, l.reason,
-        l.error, l.result, l.counters, l.metadata, l.created, NULL,
+        l.error, l.result, l.counters, l.metadata, l.created, NULL::bigint AS finished,
         coalesce(l.owner, l.attempts::json->-1->>'worker')
     FROM mainspring.live l JOIN mainspring.incarnation i ON i.key = l.job_key
     WHERE l.phase >= 2
