@@ -2,6 +2,7 @@
 
 - CHANGELOG.md and other pages at the root of the repository become pages of the site. Links to and from them are
   rewritten, so the same link works in a repository browser and on the site.
+- The files in deploy/ are on the site too, with a list for each folder, because pages link to them.
 - Every page has a Markdown twin beside it: guide.md for guide/. In the twins of reference pages, signatures and
   docstrings stand in the place of the directives.
 - llms.txt lists every page with its first sentence; llms-full.txt contains all of them.
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation, Section
 from mkdocs.structure.pages import Page
 
@@ -29,6 +30,7 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security-policy.md",
 }
+DEPLOY = ROOT / "deploy"
 SOURCES = {site: source for source, site in ROOT_PAGES.items() if site != "index.md"}
 LINK = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 DIRECTIVE = re.compile(r"^::: (?P<name>\S+)\n(?P<options>(?: {4}.*\n|\n(?= {4}))*)", re.MULTILINE)
@@ -46,6 +48,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for site, source in SOURCES.items():
         files.append(File.generated(config, site, content=(ROOT / source).read_text(encoding="utf-8")))
     files.append(File.generated(config, "assets/icon.svg", abs_src_path=str(ICON)))
+    for path in (DEPLOY, *DEPLOY.rglob("*")):
+        site = f"files/{path.relative_to(ROOT).as_posix()}"
+        if path.is_dir():
+            files.append(File.generated(config, f"{site}/index.html", content=folder_list(path)))
+        else:
+            files.append(File.generated(config, site, abs_src_path=str(path), inclusion=InclusionLevel.INCLUDED))
     return files
 
 
@@ -90,6 +98,13 @@ def pages_of(item: Any) -> Iterator[Page]:
         yield item
 
 
+def folder_list(folder: Path) -> str:
+    names = sorted(f"{path.name}/index.html" if path.is_dir() else path.name for path in folder.iterdir())
+    items = "".join(f'<li><a href="{name}">{name.removesuffix("index.html")}</a></li>' for name in names)
+    title = folder.relative_to(ROOT).as_posix()
+    return f'<!doctype html><html lang="en"><title>{title}</title><h1>{title}</h1><ul>{items}</ul></html>'
+
+
 def moved(link: re.Match[str], page: str) -> str:
     """The link as it must be on the site; links that lead to the same place there stay as they are."""
     source = SOURCES.get(page, f"docs/{page}")
@@ -98,6 +113,8 @@ def moved(link: re.Match[str], page: str) -> str:
         found = ROOT_PAGES[target]
     elif page in SOURCES and target.startswith("docs/") and (ROOT / target).exists():
         found = target.removeprefix("docs/")
+    elif (ROOT / target).is_relative_to(DEPLOY) and (ROOT / target).exists():
+        found = f"files/{target}" + ("/index.html" if (ROOT / target).is_dir() else "")
     else:
         return link[0]
     return posixpath.relpath(found, posixpath.dirname(page) or ".") + (link["anchor"] or "")
