@@ -191,6 +191,12 @@ def test_words_do_not_follow_the_machine_language(monkeypatch):
     assert cron("0 2 * * 1").describe() == "At 02:00, only on Monday"
 
 
+def test_a_machine_without_a_language_has_words_too(monkeypatch):
+    """As in containers: the library warns there unless it is told which language to use."""
+    monkeypatch.setattr("locale.getlocale", lambda *_: (None, None))
+    assert cron("7 2 * * 1").describe() == "At 02:07, only on Monday"
+
+
 def test_expression_is_what_was_written():
     assert cron("  30   2 * * mon ").expression() == "30 2 * * mon"
     assert cron("@hourly").expression() == "0 * * * *"
