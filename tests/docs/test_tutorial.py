@@ -132,7 +132,9 @@ class Tutorial:
 
 
 def commands(text: str) -> list[tuple[str, str]]:
-    return [(command, expected) for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)]
+    return [
+        (command, expected) for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE)
+    ]
 
 
 def matches(printed: str, expected: str) -> bool:
