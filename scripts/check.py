@@ -45,7 +45,7 @@ SHARING = {  # what takes long to make for all tests of a file: where one proces
 }
 PARALLEL_SUITES = [  # those with the longest tests first, so that all processes end at about the same time
     *("simulation", "acceptance", "api", "time", "integration", "conformance", "upgrades"),
-    *("docs", "typing", "dashboard", "unit"),
+    *("docs", "typing", "dashboard", "deploy", "unit"),
 ]
 TALLIED = ("kills", "zombies", "tally")
 """The files of the crash suite whose kills, rescues and fenced writes are added up and judged by the last of them."""
