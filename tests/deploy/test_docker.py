@@ -45,7 +45,7 @@ def test_the_image_runs_as_an_ordinary_user_and_has_no_compiler() -> None:
 
 
 def test_the_entry_point_becomes_healthy_and_stops_in_time(tmp_path: Path) -> None:
-    """Exactly the commands of the Dockerfile, with free ports, and with folders of this test instead of /app and /data."""
+    """Exactly the commands of the Dockerfile, with free ports and folders of this test instead of /app and /data."""
     ports = {"8700": free_port(), "9464": free_port()}
     places = {"/app": str(tmp_path / "app"), "/data": str(tmp_path / "data")}
     for place in places.values():
