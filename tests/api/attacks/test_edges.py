@@ -175,6 +175,7 @@ async def test_metrics_port_refuses_what_a_page_could_send(memory_nodes: Nodes) 
 FROM_FILES = {
     "database_url": "postgresql://app:hunter2@h/jobs",
     "redis_url": "redis://:hunter2@h:6379/0",
+    "egress_proxy": "http://app:hunter2@proxy.internal:3128",
     "smtp_url": "smtp://app:hunter2@h:587?from=a@b.example",
     "jwt_secret": SECRET,
 }

@@ -43,6 +43,7 @@ ADDRESSES = [
     f"unix:///run/redis.sock?password={SECRET}",
     f"smtp://app:{SECRET}@h:587?from=a@b.example",
     f"smtps://h?auth_token={SECRET}&from=a@b.example",
+    f"http://app:{SECRET}@proxy.internal:3128",
     f"https://h/x?sig={SECRET}",
 ]
 SHOWN = [
@@ -77,7 +78,7 @@ def test_what_is_no_secret_is_shown(url: str) -> None:
 
 @pytest.mark.parametrize("url", ADDRESSES)
 def test_settings_that_are_refused_do_not_show_it(url: str) -> None:
-    for setting in ("database_url", "redis_url", "smtp_url"):
+    for setting in ("database_url", "redis_url", "smtp_url", "egress_proxy"):
         scheme = url.partition("://")[0] if "://" in url else "none"
         broken = url.replace(f"{scheme}://", f"{scheme}x://", 1)
         with pytest.raises(MainspringError) as refused:
