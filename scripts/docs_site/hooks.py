@@ -67,6 +67,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     markdown = LINK.sub(lambda link: moved(link, page.file.src_uri), markdown)
     twins[page.file.src_uri] = expanded(markdown, config)
     page.meta.setdefault("description", first_sentence(markdown))
+    if page.file.src_uri.startswith("reference/"):  # who types a name wants its description; `app.sync` repeats it
+        page.meta.setdefault("search", {"boost": 1 if page.file.name == "sync" else 4})
     return markdown
 
 
