@@ -292,7 +292,7 @@ _MISSED: Any = MissedRule | CatchUp
 _ENTRIES = (
     _option(
         "cron",
-        "when, as a cron expression; without `cron`, `trigger` and `interval_minutes` the job is on demand",
+        "the schedule as a cron expression; a job without `cron`, `trigger` and `interval_minutes` runs on demand",
         None,
         field="trigger",
         stand_in="@daily",
@@ -300,8 +300,9 @@ _ENTRIES = (
     ),
     _option(
         "trigger",
-        "when, as one of the triggers below",
+        "the schedule as a trigger object",
         None,
+        see=": see [triggers](#triggers)",
         http=(
             HttpField(
                 name="schedule",
@@ -323,7 +324,7 @@ _ENTRIES = (
     ),
     _option(
         "interval_minutes",
-        "when, as a period of so many of `interval_type`; wins over a schedule",
+        "the schedule as a number of `interval_type` units between runs; takes precedence over a cron expression",
         None,
         _number(1, 52_560_000),
         field="trigger",
@@ -343,7 +344,7 @@ _ENTRIES = (
     ),
     _option(
         "tz",
-        "the zone of schedule and windows",
+        "the time zone of the schedule and the windows",
         None,
         http=(
             HttpField(
@@ -357,7 +358,7 @@ _ENTRIES = (
     ),
     _option(
         "params",
-        "parameters of every run; those of a trigger or enqueue go on top",
+        "parameters of every run; a trigger or enqueue can add to or override them",
         None,
         Annotated[dict[str, Any], Meta(description="Parameters of the handler, checked against its signature.")],
         literal=True,
@@ -365,16 +366,22 @@ _ENTRIES = (
     ),
     _option(
         "queue",
-        "the queue of its executions, which decides the workers that take them (the setting `queues`)",
+        "the queue of its executions; workers serve the queues in their setting `queues`",
         identifier,
         NAME,
         inherited="always",
         policy=False,
     ),
-    _whole("priority", "the highest is taken first; from -32768 to 32767", -32_768, 32_767, inherited="code"),
+    _whole(
+        "priority",
+        "executions with a higher priority run first within their queue; from -32768 to 32767",
+        -32_768,
+        32_767,
+        inherited="code",
+    ),
     _whole(
         "max_attempts",
-        "tries in all, the first included",
+        "the number of attempts, including the first",
         1,
         MAX_ATTEMPTS,
         json=None,
@@ -383,7 +390,7 @@ _ENTRIES = (
                 name="max_retries",
                 option="max_attempts",
                 json=_number(0, MAX_ATTEMPTS - 1),
-                meaning=f"Tries after the first one; {API_RETRIES} for new jobs.",
+                meaning=f"Attempts after the first one; {API_RETRIES} for new jobs.",
                 read=attempts_of_retries,
                 same_value=False,
             ),
@@ -394,7 +401,7 @@ _ENTRIES = (
     ),
     _option(
         "retry",
-        "the waits between tries",
+        "the backoff between attempts",
         check_retry,
         _RETRY,
         see=": a preset or a `Retry(...)`, see below",
@@ -403,7 +410,7 @@ _ENTRIES = (
                 name="retry_backoff_seconds",
                 option="retry",
                 json=Annotated[float, Meta(ge=0, le=MAX_DELAY)],
-                meaning="Before the first retry, doubled for each next, at most an hour. Either this or `retry`.",
+                meaning="Delay before the first retry, doubled for each further one up to an hour. Excludes `retry`.",
                 read=api_backoff,
             ),
         ),
@@ -411,10 +418,10 @@ _ENTRIES = (
         setting="retry_policy",
         inherited="code",
     ),
-    _duration("timeout", "how long one try may take", nullable=True, inherited="always"),
+    _duration("timeout", "how long one attempt may take", nullable=True, inherited="always"),
     _duration(
         "run_timeout",
-        "how long a run may take as a whole, from its first start: retries, waits and tenants included",
+        "how long the whole run may take from its first start, including retries, backoff and tenants",
         default="the setting `run_timeout`, else none",
         setting="run_timeout",
         nullable=True,
@@ -422,7 +429,7 @@ _ENTRIES = (
     ),
     _option(
         "non_retryable",
-        'exceptions after which no try is left, by names such as `"ValueError"`',
+        'exceptions that are never retried, given by name such as `"ValueError"`',
         check_exceptions,
         _list(_text(1, 200), 100),
         see=" or as classes",
@@ -430,16 +437,16 @@ _ENTRIES = (
     ),
     _choice(
         "overlap",
-        "what happens when an execution of the job is alive already",
+        "what happens when a run is due while another execution of the job is alive",
         Overlap,
-        see=": see below",
+        see=": see [overlap](#overlap)",
         unattended="skip",
         stand_in="allow",
         inherited="code",
     ),
     _whole(
         "overlap_limit",
-        'with `overlap="allow"`: at most so many at once',
+        'with `overlap="allow"`: the maximum number of executions alive at once',
         1,
         MAX_OVERLAP,
         nullable=True,
@@ -447,16 +454,21 @@ _ENTRIES = (
     ),
     _option(
         "missed",
-        'what happens to ticks that no scheduler was there for: `"skip"`, `"latest"` or `"all"`, also with limits',
+        'what happens to ticks found later than `grace`: `"skip"`, `"latest"`, `"all"`, or a catch-up with limits',
         check_missed,
         _MISSED,
-        see=": a `CatchUp`, see [time](time.md#missed-ticks)",
-        default='`"skip"`; of a `once`: `"latest"`',
+        see=" (a `CatchUp`): see [time](time.md#missed-ticks)",
+        default='`"skip"`; for a `once` trigger `"latest"`',
     ),
-    _option("missed_while_paused", "what happens to the ticks of a pause: the same choices", check_missed, _MISSED),
+    _option(
+        "missed_while_paused",
+        "what happens to ticks that fall into a pause; takes the same values as `missed`",
+        check_missed,
+        _MISSED,
+    ),
     _duration(
         "grace",
-        "how late a tick still counts as on time",
+        "how late a tick may be found and still count as on time",
         allow_zero=True,
         default='one period, at most `"1m"`',
         nullable=True,
@@ -473,25 +485,29 @@ _ENTRIES = (
     ),
     _option(
         "hours",
-        "when ticks may run, in the zone of the job: times of day (as text: these alone), weekdays and calendars",
+        "when ticks may run, in the job's zone: times of day, weekdays and calendars; text sets the times of day only",
         check_hours,
         Annotated[str, Meta(max_length=500)] | Hours,
         see=": see [calendars](calendars.md)",
         default="always",
         nullable=True,
     ),
-    _choice("outside", 'what happens to a tick outside its hours: `"skip"`, or `"wait"` for the next opening', Outside),
-    _switch("enabled", "false: no ticks; it can still be triggered", json=None),
+    _choice(
+        "outside",
+        'what happens to a tick outside `hours`: `"skip"`, or `"wait"` for the next opening',
+        Outside,
+    ),
+    _switch("enabled", "false turns the schedule off; you can still trigger the job", json=None),
     _switch(
         "schedule_enabled",
-        "false: no ticks; it can still be triggered (the name of `enabled` over HTTP)",
+        "the name of `enabled` over HTTP: false turns the schedule off; you can still trigger the job",
         field="enabled",
         default="`True`",
         policy=False,
     ),
     _option(
         "retention",
-        "how long finished executions stay",
+        "how long finished executions stay in the history",
         check_retention,
         Retention,
         see=": see below",
@@ -500,7 +516,7 @@ _ENTRIES = (
     ),
     _option(
         "description",
-        "a line for people",
+        "one line that describes the job to people",
         check_description,
         Annotated[str, Meta(max_length=1_000, pattern=NO_NUL)],
         default="the docstring's first line",
@@ -508,11 +524,11 @@ _ENTRIES = (
         policy=False,
     ),
     _option(
-        "metadata", "data of your own, kept with the job", check_mapping, dict[str, Any], literal=True, policy=False
+        "metadata", "your own data, stored with the job", check_mapping, dict[str, Any], literal=True, policy=False
     ),
     _option(
         "owner",
-        "the team or person responsible for the job; lists can be filtered by it",
+        "the team or person responsible for the job; you can filter lists by it",
         words,
         _text(1, LONGEST_VALUE, NO_NUL),
         default="none",
@@ -523,7 +539,7 @@ _ENTRIES = (
     ),
     _option(
         "tags",
-        "words that lists of jobs can be filtered by",
+        "labels that you can filter lists of jobs by",
         check_tags,
         _list(_text(1, LONGEST_TAG, NO_NUL), MOST_TAGS),
         literal=True,
@@ -531,7 +547,7 @@ _ENTRIES = (
     ),
     _choice(
         "trigger_role",
-        "the role that the HTTP interface asks of those who run, steer or change the job; never more than your own",
+        "the role that HTTP clients need to run, control or change the job; you cannot set a role above your own",
         TriggerRole,
         see=": see [security](security.md)",
         default='`"operator"`',
@@ -540,7 +556,7 @@ _ENTRIES = (
     ),
     _option(
         "search",
-        "dotted paths of parameters whose values become search keys of its executions, at most 10",
+        "dotted paths of up to 10 parameters whose values become search keys of the job's executions",
         check_search,
         _list(Annotated[str, Meta(max_length=LONGEST_PATH, pattern=f"^{PATH}$")], MOST_KEYS),
         see=': `search=("order_id", "user.id")`, see [errors](errors.md#search-keys)',
@@ -548,8 +564,8 @@ _ENTRIES = (
     ),
     _option(
         "secret",
-        "dotted paths of parameters whose values nobody is shown, beside those with the type of a secret; edits can "
-        "only add paths",
+        "dotted paths of parameters whose values are never shown, in addition to parameters with a secret type; edits "
+        "can only add paths",
         secret_params.check_secret,
         _list(
             Annotated[str, Meta(max_length=secret_params.LONGEST_PATH, pattern=f"^{secret_params.PATH}$")],
@@ -561,7 +577,7 @@ _ENTRIES = (
     ),
     _option(
         "limits",
-        "how many run at once, or begin per second, under a key",
+        "how many executions with the same key may run at once or start per second",
         lambda field, value: check_limits(value),
         _list(Limit, MAX_LIMITS),
         see=': `Limit("api", rate="50/s")`, see [limits](limits.md)',
@@ -569,7 +585,7 @@ _ENTRIES = (
     ),
     _option(
         "weights",
-        'how many turns of its queue a tenant gets beside others: `{"acme": 3}`; `"*"` is for the rest',
+        'how many turns each tenant gets in its queue: `{"acme": 3}`; `"*"` sets the weight of all other tenants',
         lambda field, value: check_weights(value),
         _mapping(_text(1, 200, NO_NUL), _number(1, MAX_WEIGHT), 1_000),
         default="`1` each",
@@ -577,7 +593,7 @@ _ENTRIES = (
     ),
     _option(
         "tenants",
-        "run once for each of these: a list, or a function that says who they are",
+        "the tenants that each run fans out to: a list, or a function that returns one",
         check_tenants,
         see=": see [tenants](tenants.md)",
         default="none",
@@ -586,7 +602,7 @@ _ENTRIES = (
     ),
     _option(
         "tenant_context",
-        "a context manager around the handler, for each tenant",
+        "a function that returns a context manager, which is entered around the handler for each tenant",
         check_tenant_context,
         field="",
         default="the application's",
@@ -595,7 +611,7 @@ _ENTRIES = (
     ),
     _whole(
         "tenant_concurrency",
-        "how many tenants of one run may run at once",
+        "how many tenants of one run may run at the same time",
         1,
         MAX_CONCURRENCY,
         default="no limit",
@@ -605,7 +621,7 @@ _ENTRIES = (
     ),
     _whole(
         "tenant_max_attempts",
-        "the tries of each tenant",
+        "the number of attempts of each tenant",
         1,
         MAX_ATTEMPTS,
         setting="tenant_max_attempts",
@@ -613,7 +629,7 @@ _ENTRIES = (
     ),
     _option(
         "tenant_retry",
-        "the waits between the tries of a tenant",
+        "the backoff between the attempts of a tenant",
         check_retry,
         _RETRY,
         default='`"tenant"`',
@@ -622,14 +638,14 @@ _ENTRIES = (
     ),
     _switch(
         "continue_on_failure",
-        "false: a tenant that fails for good cancels those that have not started",
+        "false: when a tenant fails for good, the tenants that have not started are cancelled",
         setting="tenant_continue_on_failure",
         needs="tenants",
     ),
     _option(
         "ping",
-        "addresses to ask for when a run starts, succeeds or fails, so that an outside monitor notices when the runs "
-        "stop; a single address is for successes",
+        "URLs to request when a run starts, succeeds or fails, so that an external monitor notices when runs stop; "
+        "a single URL is requested on success",
         lambda field, value: check_ping(value),
         ADDRESS | PingAddresses,
         see=": see [alerts](alerts.md#dead-mans-switch)",
@@ -637,7 +653,7 @@ _ENTRIES = (
     ),
     _option(
         "after",
-        "the job or jobs whose ending it follows, once all of them have ended",
+        "the parent jobs: this job runs once all of them have ended",
         lambda field, value: parents_in(value),
         _list(NAME, MAX_PARENTS),
         see=": see [dependencies](dependencies.md)",
@@ -646,13 +662,13 @@ _ENTRIES = (
     ),
     _choice(
         "on_failed_parent",
-        'what happens to it when one of those did not complete: `"skip"`, or `"run"`',
+        'what happens when a parent job did not complete: `"skip"` or `"run"`',
         FailedParent,
         needs="after",
     ),
     _option(
         "not_before",
-        'the time of day, in the zone of the job, before which it does not follow, such as `"06:00"`',
+        'the earliest time of day, in the job\'s zone, to start after the parent jobs, such as `"06:00"`',
         lambda field, value: time_of_day(field, value).isoformat(),
         Annotated[str, Meta(max_length=20, examples=["06:00"])],
         nullable=True,
@@ -660,8 +676,8 @@ _ENTRIES = (
     ),
     _choice(
         "isolation",
-        'where the handler runs: `"process"`, in a child process that can be stopped and measured, or `"thread"`, '
-        "for plain functions; coroutines without it run on the event loop",
+        'where the handler runs: `"process"` is a child process that can be stopped and measured, `"thread"` is for '
+        "plain functions; coroutines run on the event loop unless you set this option",
         Isolation,
         see=": see [isolation](isolation.md)",
         default="the setting `default_isolation`",
@@ -671,28 +687,28 @@ _ENTRIES = (
     ),
     _duration(
         "max_cpu",
-        'with `isolation="process"`: the processor time that one try may use',
+        'with `isolation="process"`: the CPU time that one attempt may use',
         nullable=True,
         inherited="always",
         needs="isolation",
     ),
     _size(
         "max_memory",
-        'with `isolation="process"`: the memory that one try may hold, its own child processes included',
+        'with `isolation="process"`: the memory that one attempt may hold, including its own child processes',
         nullable=True,
         inherited="always",
         needs="isolation",
     ),
     _size(
         "max_address_space",
-        'with `isolation="process"`: the address space of the process, beyond which it gets a `MemoryError`',
+        'with `isolation="process"`: the address space of the process; allocations beyond it raise `MemoryError`',
         nullable=True,
         inherited="always",
         needs="isolation",
     ),
     _switch(
         "allow_override",
-        "true, in tests: replace a job of the same name instead of refusing",
+        "for tests: true replaces a job of the same name instead of refusing the declaration",
         json=None,
         field="",
         default="`False`",
