@@ -84,8 +84,9 @@ class Postgres:
         return self.url(name)
 
     def client(self, program: str, *arguments: str | Path) -> None:
-        """Run one of PostgreSQL's own programs, such as pg_dump, in the version of this server."""
-        subprocess.run([self._binaries / program, *arguments], check=True, stdin=subprocess.DEVNULL)
+        """Run one of PostgreSQL's own programs, such as pg_dump, as the user of this server: it writes to `folder`."""
+        command = self._command(program, *map(str, arguments))
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, **self._as_user())
 
     def start(self) -> None:
         options = [f"-c{name}={value}" for name, value in self._settings.items()]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 
 import psycopg
 import pymongo
@@ -18,8 +21,8 @@ from click.testing import CliRunner
 from mainspring import JobContext, Mainspring, every
 from mainspring.cli.root import root
 from tests.mongo_server import mongo
-from tests.servers import postgres
-from tests.support import NEVER, ended, until
+from tests.servers import new_postgres, own_folder, postgres
+from tests.support import NEVER, ended, until, until_blocking
 
 DONE, HELD = 40, 10
 
@@ -53,10 +56,11 @@ def _vacuum_into(connection: sqlite3.Connection, target: Path) -> None:
 
 
 class PostgresDump:
-    def __init__(self, folder: Path) -> None:
-        self._server, self._dump = postgres(), folder / "jobs.dump"
+    def __init__(self) -> None:
+        self._server = postgres()
         self.url = self._server.migrated_database()
         self._name = self.url.rpartition("/")[2]
+        self._dump = self._server.folder / f"{self._name}.dump"
 
     def back_up(self) -> None:
         self._server.client("pg_dump", "--format=custom", "--schema=mainspring", f"--file={self._dump}", self.url)
@@ -69,6 +73,40 @@ class PostgresDump:
         self._server.client("pg_restore", "--exit-on-error", f"--dbname={self.url}", self._dump)
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("ANALYZE")
+
+
+class PostgresMoment:
+    """A base backup and the archived write-ahead log, restored up to a moment."""
+
+    def __init__(self) -> None:
+        folder = own_folder("mainspring-wal-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        self._server = new_postgres(archive_mode="on", archive_command=f"cp %p {folder}/%f")
+        self._server.start()
+        self.url = self._server.migrated_database()
+        self._base = self._server.folder / "base"
+        self._recovery = {"restore_command": f"cp {folder}/%f %p", "recovery_target_action": "promote"}
+
+    def back_up(self) -> None:
+        options = ["--wal-method=stream", "--checkpoint=fast", f"--pgdata={self._base}"]
+        self._server.client("pg_basebackup", *options, f"--dbname={self._server.url()}")
+        [[self._recovery["recovery_target_time"]]] = self._server.execute("SELECT clock_timestamp()::text")
+
+    def destroy(self) -> None:
+        [[segment]] = self._server.execute("SELECT pg_walfile_name(pg_switch_wal())")
+        archived = "SELECT coalesce(max(last_archived_wal), '') FROM pg_stat_archiver"
+        until_blocking(lambda: self._server.execute(archived)[0][0] >= segment, "its log is archived")
+        self._server.kill()
+        shutil.rmtree(self._server.data)
+
+    def restore(self) -> None:
+        self._base.rename(self._server.data)
+        with Path(self._server.data, "postgresql.auto.conf").open("a") as settings:
+            settings.writelines(f"{name} = '{value}'\n" for name, value in self._recovery.items())
+        Path(self._server.data, "recovery.signal").touch()
+        self._server.start()
+        recovering = "SELECT pg_is_in_recovery()"
+        until_blocking(lambda: self._server.execute(recovering) == [(False,)], "it is restored up to the moment")
 
 
 class MongoCopy:
@@ -89,20 +127,25 @@ class MongoCopy:
         _copy(self._file, self.url)
 
 
+Database: TypeAlias = SqliteFile | PostgresDump | PostgresMoment | MongoCopy
+
+
 def _copy(source: str, target: str, *options: str) -> None:
     answer = CliRunner().invoke(root, ["db", "copy", source, target, *options])
     assert answer.exit_code in (0, 1 if options else 0), answer.output  # with --force, what changed meanwhile differs
 
 
-@pytest.fixture(params=["sqlite-backup", "sqlite-vacuum", "postgres", "mongo"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> SqliteFile | PostgresDump | MongoCopy:
+@pytest.fixture(params=["sqlite-backup", "sqlite-vacuum", "postgres-dump", "postgres-moment", "mongo"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     match request.param:
         case "sqlite-backup":
             return SqliteFile(tmp_path, _online_backup)
         case "sqlite-vacuum":
             return SqliteFile(tmp_path, _vacuum_into)
-        case "postgres":
-            return PostgresDump(tmp_path)
+        case "postgres-dump":
+            return PostgresDump()
+        case "postgres-moment":
+            return PostgresMoment()
         case _:
             return MongoCopy(tmp_path)
 
@@ -125,7 +168,7 @@ class Node:
 
 
 @pytest.mark.req("REL-1")
-async def test_a_backup_of_a_running_database_is_restored(database: SqliteFile | PostgresDump | MongoCopy) -> None:
+async def test_a_backup_of_a_running_database_is_restored(database: Database) -> None:
     before = Node(database.url, ("default",))
     async with before.app as app:
         done = await app.enqueue_many([("work", {"number": n}) for n in range(DONE)])
