@@ -58,10 +58,10 @@ class Known(msgspec.Struct):
         return self.ended + self.waiting
 
 
-def application(mended: asyncio.Event | None = None) -> Mainspring:
+def application(mended: asyncio.Event | None = None, url: str = "memory://") -> Mainspring:
     """Once `mended` is set nothing here fails: who runs a handler that fails gets a 500, as promised."""
     quick: dict[str, Any] = {"stop_timeout": 5, "fold_interval": 0.1}  # what has failed is counted when it is folded
-    app = Mainspring("memory://", jwt_secret=SECRET, failed_logins_per_minute=100_000, exclude=[SYSTEM_JOB], **quick)
+    app = Mainspring(url, jwt_secret=SECRET, failed_logins_per_minute=100_000, exclude=[SYSTEM_JOB], **quick)
 
     @app.job("quick")
     async def quick(ctx: JobContext, number: int = 1, words: list[str] | None = None) -> dict[str, int]:

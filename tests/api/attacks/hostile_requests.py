@@ -51,7 +51,7 @@ class Hostile(msgspec.Struct, frozen=True):
 def corpus(routes: Mapping[str, Any], document: Mapping[str, Any], known: Known) -> list[Hostile]:
     """`routes` are the operations of the application, dashboard included, by `METHOD /path`."""
     made = [each for operation in routes for each in generated(operation, document, known)]
-    return [*made, *(_written(known))]
+    return [*made, *written(known)]
 
 
 # --- generated ------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def _json(value: Any) -> bytes:
 # --- written --------------------------------------------------------------------------------------------------------
 
 
-def _written(known: Known) -> Iterator[Hostile]:
+def written(known: Known) -> Iterator[Hostile]:
     for name, body in _calendars():
         yield Hostile("PUT /api/v1/calendars/{name}", name, "/api/v1/calendars/hostile", _json(body))
         yield from _with_calendar(name)
@@ -348,8 +348,23 @@ def _params(known: Known) -> Iterator[Hostile]:
         yield Hostile(
             "POST /api/v1/templates/{name}/jobs", name, f"/api/v1/templates/t-{name}/jobs", _json({"params": params})
         )
+    yield from _long_lists()
     tenants = _json({"tenants": [f"tenant-{n}" for n in range(10_000)]})
     yield Hostile("POST /api/v1/jobs/{id}/trigger", "ten thousand tenants", "/api/v1/jobs/each/trigger", tenants)
+
+
+def _long_lists() -> Iterator[Hostile]:
+    """Each item as large as it may be. The edits leave as many records."""
+    for number in range(60):
+        body = _json({"params": {"blob": str(number) + "<" * 240_000}})
+        yield Hostile("POST /api/v1/jobs/{id}/trigger", "one of many", "/api/v1/jobs/takes/trigger", body)
+    for number in range(20):
+        body = _json({"params": {"blob": [str(number)] * 9_000}})
+        yield Hostile("PUT /api/v1/jobs/{id}", "one of many edits", "/api/v1/jobs/takes", body)
+    for path in ("/api/v1/jobs/takes/executions", "/api/v1/executions", "/api/v1/audit", "/api/v1/jobs"):
+        yield Hostile(f"GET {path}", "large items", f"{path}?limit=200")
+    for path in ("jobs/takes", "executions", "changes", "changes/audit", "jobs/takes/edit"):
+        yield Hostile(f"GET /dashboard/{path}", "large items", f"/dashboard/{path}")
 
 
 def _nested(depth: int) -> Any:

@@ -7,6 +7,7 @@ job names its template.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -107,7 +108,10 @@ class Templates:
 
     async def _read(self, entries: Sequence[Entry]) -> list[Template]:
         """The handlers may have got secrets since the templates were written."""
-        found = [_read(entry) for entry in entries]
+        found = []
+        for entry in entries:
+            found.append(_read(entry))
+            await asyncio.sleep(0)  # large parameters take a millisecond to read
         secret = {name: await self._creation.secrets_of(name) for name in {each.handler for each in found}}
         return [msgspec.structs.replace(each, secret=union(each.secret, secret[each.handler])) for each in found]
 

@@ -6,6 +6,7 @@ times of jobs. A deploy that changes many jobs is one change.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -84,7 +85,7 @@ class Changes:
         records, complete_from = await self._processes.between(read_from, end)
         found = [
             *process_changes(records, await self._processes.releases()),
-            *audit_changes(audited),
+            *await _audit_changes(audited),
             *created_changes(*await self._created(begin, job)),
         ]
         if complete_from > begin:
@@ -140,11 +141,12 @@ def process_changes(
     return found + [_processes(group, "stop", group[0].stopped or 0) for group in groups]
 
 
-def audit_changes(audits: Iterable[Audit]) -> list[RecordedChange]:
+async def _audit_changes(audits: Iterable[Audit]) -> list[RecordedChange]:
     found = []
     oldest_first = sorted(audits, key=lambda each: each.at)
     for group in _together(oldest_first, _declaration_of, lambda each: each.at):
         record = audit_record(group[-1])
+        await asyncio.sleep(0)  # a record with large parameters takes milliseconds to read
         names = [each.target.removeprefix("job:") for each in group if each.target.startswith("job:")]
         if len(group) == 1:
             what, before, after = f"{record.action} {record.target}", record.before, record.after

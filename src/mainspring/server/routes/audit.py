@@ -13,10 +13,9 @@ from ...core.render.entities import audit_json, change_json
 from ...core.views.records import audit_record
 from ...model.time.instants import to_micros
 from ..access import GuardedRoute
-from ..errors import respond
 from ..models.lists import check_paging, check_range
 from ..models.operations import AuditList, AuditsJson, ChangeList, ChangesJson
-from ..request import Viewing, json
+from ..request import ListResponse, Viewing, in_turns
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
@@ -46,9 +45,9 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
     found = await call.engine.audit_lists.page(
         filters, limit=wanted.limit, offset=wanted.offset, cursor=wanted.cursor, oldest_first=wanted.sort == "at"
     )
-    items = [audit_json(audit_record(each), unmasked=call.administers) for each in found.records]
+    items = await in_turns(found.records, lambda each: audit_json(audit_record(each), unmasked=call.administers))
     paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.cursor}
-    return respond(json({"items": items, **paging}))
+    return ListResponse({"items": items, **paging})
 
 
 @router.get(
@@ -62,5 +61,5 @@ async def list_changes(call: Viewing, wanted: Annotated[ChangeList, Query()]) ->
     edits, pauses and other commands, newest first. Many jobs that a deploy changed at once are one change."""
     begin, end = check_range(wanted.since, wanted.until)
     found = await call.engine.changes.newest(begin or DEFAULT_SINCE, until=end, job=wanted.job, limit=wanted.limit)
-    items = [change_json(each, unmasked=call.administers) for each in found]
-    return respond(json({"items": items, "limit": wanted.limit}))
+    items = await in_turns(found, lambda each: change_json(each, unmasked=call.administers))
+    return ListResponse({"items": items, "limit": wanted.limit})

@@ -18,7 +18,7 @@ from ...model.errors import InvalidValue
 from ...model.job import Job
 from ..access import GuardedRoute, Role
 from ..errors import respond
-from ..models.calendars import MOST_COMPONENTS, CalendarList, CalendarSet, CalendarsJson
+from ..models.calendars import LONGEST_PROPERTY, MOST_COMPONENTS, CalendarList, CalendarSet, CalendarsJson
 from ..models.commands import Empty
 from ..models.lists import listed
 from ..request import Call, Operating, Posting, Viewing, json
@@ -103,6 +103,9 @@ def _blocks(name: str, body: CalendarSet) -> tuple[Block, ...]:
             raise InvalidValue("ics", body.ics[:40], _ICS)
         if body.ics.upper().count("BEGIN:") > MOST_COMPONENTS:
             raise InvalidValue("ics", f"more than {MOST_COMPONENTS:,} events", f"at most {MOST_COMPONENTS:,}")
+        unfolded = body.ics.replace("\r\n", "\n").replace("\n ", "").replace("\n\t", "")
+        if (longest := max(map(len, unfolded.split("\n")))) > LONGEST_PROPERTY:
+            raise InvalidValue("ics", f"a property of {longest:,} characters", f"at most {LONGEST_PROPERTY:,}")
         with _named("ics"):
             blocks += calendar(name, body.ics).blocks
     if body.entries:

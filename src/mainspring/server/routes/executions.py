@@ -30,7 +30,7 @@ from ..models.executions import (
     execution_page,
 )
 from ..models.lists import page
-from ..request import Call, Posting, Viewing, Wait, ended, json, seconds, started
+from ..request import Call, ListResponse, Posting, Viewing, Wait, ended, json, seconds, started
 from ..responses import answers
 from ..stream import Admission, Streams
 from ..tool_marks import DEFAULT_TOOL
@@ -73,7 +73,7 @@ async def _found(call: Call, id: str) -> Execution:
 )
 async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query()]) -> Response:
     """Executions of all jobs, newest first or oldest first; filters combine. Go on with `next_cursor` or `offset`."""
-    return respond(json(await execution_page(call.engine.queries, wanted, None)))
+    return ListResponse(await execution_page(call.engine.queries, wanted, None))
 
 
 @router.get(

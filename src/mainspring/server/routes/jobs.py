@@ -19,7 +19,7 @@ from ..errors import respond
 from ..models.executions import JobExecutionList, JobExecutionPageJson, job_execution_page
 from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate, OpenJobUpdate
 from ..models.lists import JobPageJson, check_paging, page
-from ..request import Changing, Posting, Viewing, etag, in_turns, json
+from ..request import Changing, ListResponse, Posting, Viewing, etag, in_turns, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
@@ -51,7 +51,7 @@ async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Respo
         after=wanted.cursor,
     )
     shapes = await in_turns(found.jobs, call.rendered)
-    return respond(json(page(shapes, found.total, wanted.limit, wanted.offset, found.after)))
+    return ListResponse(page(shapes, found.total, wanted.limit, wanted.offset, found.after))
 
 
 async def create_job(call: Posting, body: JobCreate) -> Response:
@@ -173,7 +173,7 @@ async def list_job_executions(call: Viewing, id: JobId, wanted: Annotated[JobExe
     """Without a filter, `total` counts all that ever were, also those pruned since."""
     view = await call.engine.queries.job(id)
     lifetime = view.stats.total + view.stats.skipped + view.live.total
-    return respond(json(await job_execution_page(call.engine.queries, wanted, id, lifetime)))
+    return ListResponse(await job_execution_page(call.engine.queries, wanted, id, lifetime))
 
 
 @router.get("/{id}/stats", operation_id="get_job_stats", responses=answers({200: (JobStatsJson, "Its numbers.")}, 404))

@@ -18,7 +18,7 @@ from ..errors import respond
 from ..models.jobs import JobFields
 from ..models.lists import listed
 from ..models.templates import TemplateCreate, TemplateJob, TemplateList, TemplatesJson, TemplateUpdate
-from ..request import Operating, Posting, Viewing, etag, json
+from ..request import ListResponse, Operating, Posting, Viewing, etag, in_turns, json
 from ..responses import answers
 from .jobs import given, named_as_given
 
@@ -52,7 +52,7 @@ def _named_as_given() -> Iterator[None]:
 @router.get("", operation_id="list_templates", responses=answers({200: (TemplatesJson, "Templates.")}))
 async def list_templates(call: Viewing, wanted: Annotated[TemplateList, Query()]) -> Response:
     found = await call.engine.templates.all()
-    return respond(json(listed((template_json(each, unmasked=call.operates) for each in found), wanted)))
+    return ListResponse(listed(await in_turns(found, lambda each: template_json(each, unmasked=call.operates)), wanted))
 
 
 @router.post(

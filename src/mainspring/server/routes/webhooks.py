@@ -27,7 +27,18 @@ from ..models.webhooks import (
     WebhooksJson,
     WebhookUpdate,
 )
-from ..request import AdminChanging, AdminCommanding, AdminPosting, Call, Viewing, Wait, ended, json, seconds
+from ..request import (
+    AdminChanging,
+    AdminCommanding,
+    AdminPosting,
+    Call,
+    ListResponse,
+    Viewing,
+    Wait,
+    ended,
+    json,
+    seconds,
+)
 from ..responses import answers
 from ..tool_marks import REVERSIBLE
 
@@ -151,7 +162,7 @@ async def list_deliveries(call: Viewing, id: WebhookId, wanted: Annotated[Delive
     tenant is the endpoint: retry or cancel it as any other."""
     await call.engine.webhooks.get(id)
     executions = JobExecutionList.model_validate({"tenant": id, **wanted.model_dump(mode="json", exclude_unset=True)})
-    return respond(json(await execution_page(call.engine.queries, executions, SYSTEM_JOB)))
+    return ListResponse(await execution_page(call.engine.queries, executions, SYSTEM_JOB))
 
 
 def _shown(view: WebhookView) -> Answer:

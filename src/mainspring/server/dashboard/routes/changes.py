@@ -14,6 +14,7 @@ from ....core.queries.audit_lists import AuditFilter
 from ....core.queries.queries import EXECUTION_ID
 from ....core.render.masking import masked_record
 from ....core.views.records import audit_record
+from ...request import in_turns
 from .. import format
 from ..differences import Difference, differences
 from ..visit import PageRoute, Viewing, Visit
@@ -55,7 +56,7 @@ class ChangeRow(msgspec.Struct, frozen=True):
 async def changes_page(visit: Viewing, since: Literal["2h", "24h", "7d", "30d"] = "24h", job: Text = None) -> Response:
     """Deploys, processes that started and stopped, edits, pauses and commands, newest first."""
     found = await visit.engine.changes.newest(since, job=job, limit=MOST)
-    rows = [_row(visit, each, each.kind, each.target or "") for each in found]
+    rows = await in_turns(found, lambda each: _row(visit, each, each.kind, each.target or ""))
     return visit.page("changes/list.html", rows=rows, since=since, spans=SPANS, job=job)
 
 
@@ -70,8 +71,8 @@ async def audit_page(
     """Who did what, record by record."""
     wanted = AuditFilter(target=target or None, actor=actor or None, action=action or None)
     page = await visit.engine.audit_lists.page(wanted, limit=PAGE, cursor=cursor)
-    records = [audit_record(each) for each in page.records]
-    rows = [_row(visit, each, each.action, each.target) for each in records]
+    records = await in_turns(page.records, audit_record)
+    rows = await in_turns(records, lambda each: _row(visit, each, each.action, each.target))
     return visit.page("changes/audit.html", rows=rows, next_cursor=page.cursor, cursor=cursor, wanted=wanted)
 
 

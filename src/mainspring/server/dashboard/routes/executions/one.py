@@ -35,6 +35,7 @@ from .....model.values.ids import ENDING
 from ....access import Role, guard_of, needs
 from ....errors import problem_of
 from ....models.executions import Level
+from ....request import in_turns
 from ....stream import Admission, Streams
 from ... import format
 from ...copies import copies
@@ -120,7 +121,7 @@ async def execution_page(
         tenants=tenants,
         tenant_colours=charts.STATE_COLOURS,
         worker=last_worker(row),
-        audits=[audit_record(audit) for audit in audits],
+        audits=await in_turns(audits, audit_record),
         related=related,
         lines=lines,
         left_out=left_out,

@@ -27,6 +27,7 @@ from .....model.backfill import WindowState
 from .....model.errors import CommandRefused, ExecutionNotFound, InvalidValue
 from .....model.execution import ExecutionRow, State
 from .....model.time.zones import known_zone
+from ....request import in_turns
 from ... import format
 from ...drawing import charts
 from ...drawing.window_calendar import Range, Row, calendar_range, calendar_rows, column_headings
@@ -82,7 +83,7 @@ async def job_page(visit: Viewing, name: str, windows: Annotated[str | None, Que
         outcomes=_outcomes(visit, newest),
         calendar=calendar,
         executions=sorted(executions_of(rows), key=lambda each: each.started_at or each.start_at, reverse=True),
-        changes=[_change(audit_record(each)) for each in audits.records],
+        changes=await in_turns(audits.records, lambda each: _change(audit_record(each))),
         difference=difference(visit, view),
         texts={name: format.cut(format.pretty_json(value), MOST_SHOWN) for name, value in _own_values(view).items()},
         run_form=_run_form(visit, view),
