@@ -102,6 +102,38 @@ async def test_a_receiver_that_hangs_takes_no_slot_of_jobs_or_of_other_endpoints
         assert "4 run under the limit webhook:hangs" in str(reasons)
 
 
+@pytest.mark.req("SEC-4", "WHK-1", "OBS-7")
+async def test_many_destinations_that_hang_keep_no_other_waiting(memory_nodes: Nodes) -> None:
+    """In a running node: 50 endpoints and 50 hosts of pings hang, one endpoint has 200 deliveries waiting."""
+    app = memory_nodes.app(private_urls=True, stop_timeout=1, stop_reserve=0.5)
+    async with receiving() as receiver:
+        receiver.behaviours["/hangs"] = hangs
+        asked: list[asyncio.StreamWriter] = []
+        hosts = [f"127.0.0.{number + 2}" for number in range(50)]
+        silent = await asyncio.start_server(lambda _, writer: asked.append(writer), hosts, 0)
+        for number, listener in enumerate(silent.sockets):
+            host, port = listener.getsockname()
+            url = f"http://{host}:{port}/"
+            app.job(f"slow-{number}", ping={"start": url, "success": url})(lambda: None)
+        app.job("good", ping=receiver.url("/ping"))(lambda: None)
+        async with app:
+            for number in range(50):
+                await app.webhooks.create(receiver.url("/hangs"), id=f"hangs-{number}", jobs=["slow-0"])
+            await app.webhooks.create(receiver.url("/hangs"), id="many", jobs=["good"])
+            for number in range(50):
+                await ended(app, await app.enqueue(f"slow-{number}"))
+            for run in [await app.enqueue("good") for _ in range(200)]:
+                await ended(app, run)
+            await until(lambda: len(receiver.at("/hangs")) >= 50 and len(asked) == 100, "all of them hang")
+            await app.webhooks.create(receiver.url("/well"), id="well", jobs=["good"])
+            await ended(app, await app.enqueue("good"))
+            await until(lambda: receiver.at("/well"))
+            await until(lambda: len(receiver.at("/ping")) == 201)
+            for writer in asked:
+                writer.close()
+            silent.close()
+
+
 @pytest.mark.req("WHK-1")
 async def test_secrets_rotate_and_show_nowhere(memory_nodes: Nodes) -> None:
     app = memory_nodes.app(private_urls=True)
