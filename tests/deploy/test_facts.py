@@ -20,7 +20,7 @@ DEFAULTS = Settings()
 
 
 def innermost(command: click.Command, context: click.Context, words: list[str]) -> click.Context:
-    if not isinstance(command, click.Group):
+    if not isinstance(command, click.Group) or not words:
         return context
     name, inner, rest = command.resolve_command(context, words)
     assert inner is not None
