@@ -203,7 +203,9 @@ def test_init_writes_an_application_that_works_as_it_is(cli: CommandLine) -> Non
     cli.folder = folder
     assert cli.text("exec", "greet", "--app", "jobs:app", "--param", "name=Ada") == '"greeted Ada"\n'
     docker = (folder / "Dockerfile").read_text()
-    assert docker.index("\nUSER 10001:10001\n") < docker.index("HEALTHCHECK") < docker.index('ENTRYPOINT ["mainspring"]')
+    assert (
+        docker.index("\nUSER 10001:10001\n") < docker.index("HEALTHCHECK") < docker.index('ENTRYPOINT ["mainspring"]')
+    )
     (folder / "jobs.py").write_text("mine")
     (folder / "Dockerfile").unlink()
     refused = cli("init")

@@ -301,7 +301,8 @@ async def test_a_worker_without_the_interface_serves_them_too(memory_nodes: Node
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
             answer = await client.get("/metrics")
             assert (answer.status_code, "job_execution_total" in answer.text) == (200, True)
-            assert (await client.get("/healthz")).status_code == 404
+            others = [(await client.get(path)).status_code for path in ("/healthz", "/readyz", "/jobs")]
+            assert others == [200, 200, 404]
             assert (await client.post("/metrics")).status_code == 405
             assert (await client.head("/metrics")).content == b""
             app._runtime.parts.readings.read = broken  # type: ignore[union-attr, method-assign]
