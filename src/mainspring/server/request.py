@@ -240,6 +240,7 @@ class ListResponse(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         for part in parts:
             await send({"type": "http.response.body", "body": part, "more_body": True})
+            await asyncio.sleep(0)  # a client that reads quickly would not let others have a turn
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _encoded(self) -> list[bytes]:

@@ -314,7 +314,7 @@ def _params(known: Known) -> Iterator[Hostile]:
         ("deep", {"blob": deep}),
         ("long", {"blob": "\x1b" * 140_000}),
         ("secrets", secret),
-        ("many values that fit", {"blob": _wide(9_500)}),
+        ("many values that fit", {"blob": _wide(11_800)}),
         ("much text that fits", {"blob": "<\x1b" * 37_000}),
     ):
         yield Hostile("POST /api/v1/jobs/{id}/trigger", name, "/api/v1/jobs/takes/trigger", _json({"params": params}))
@@ -359,7 +359,7 @@ def _long_lists() -> Iterator[Hostile]:
         body = _json({"params": {"blob": str(number) + "<" * 240_000}})
         yield Hostile("POST /api/v1/jobs/{id}/trigger", "one of many", "/api/v1/jobs/takes/trigger", body)
     for number in range(20):
-        body = _json({"params": {"blob": [str(number)] * 9_000}})
+        body = _json({"params": {"blob": [str(number)] * 11_500}})
         yield Hostile("PUT /api/v1/jobs/{id}", "one of many edits", "/api/v1/jobs/takes", body)
     for path in ("/api/v1/jobs/takes/executions", "/api/v1/executions", "/api/v1/audit", "/api/v1/jobs"):
         yield Hostile(f"GET {path}", "large items", f"{path}?limit=200")

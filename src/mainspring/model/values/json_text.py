@@ -14,7 +14,7 @@ import msgspec
 from ..errors import InvalidValue
 from .payload import MAX_DEPTH, Verbatim
 
-MOST_VALUES = 10_000
+MOST_VALUES = 12_000
 """Items of lists and fields of objects, together with the lists and objects themselves."""
 MOST_LEVELS = MAX_DEPTH + 10
 """Parameters may have `MAX_DEPTH` levels, and a request has some around them."""
