@@ -244,6 +244,7 @@ class ListResponse(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _encoded(self) -> list[bytes]:
+        await asyncio.sleep(0)  # the list has just been made
         turns, parts, part = Turns(), [], bytearray()
         for number, (name, value) in enumerate(self._fields.items()):
             part += (b"," if number else b"{") + msgspec.json.encode(name) + b":"

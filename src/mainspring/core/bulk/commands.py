@@ -145,6 +145,7 @@ class BulkActions:
         edit = _edit(action, request.params, request.remove, self._actions.payload_limit)
         if (ids is None) == (filter is None):
             raise InvalidValue("ids", "both" if ids is not None else None, "either ids or a filter")
+        await asyncio.sleep(0)  # large parameters take milliseconds to check
         now = await self._store.now()
         bulk = BulkRow(
             id=random_id(now, self._chance),
