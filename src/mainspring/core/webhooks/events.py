@@ -37,15 +37,15 @@ EVENTS: dict[str, str] = {
     FAILED: "an execution failed for good: no attempt is left",
     "execution.partial": "an execution ended after some of its tenants completed and others did not",
     SKIPPED: "an execution was skipped: its job was already running, a parent failed, or the handler raised `Skip`",
-    MISSED: "one tick or several did not run, because no scheduler was running or the job was paused",
+    MISSED: "one or more ticks did not run, because no scheduler was running or the job was paused",
     RETRYING: "an attempt failed, and another one follows",
     "execution.cancelled": "an execution was cancelled",
     PAUSED: "a job was paused",
-    RESUMED: "a paused job runs again",
+    RESUMED: "a paused job was resumed",
     GROUP_NEW: "an error occurred for the first time",
     GROUP_CHANGED: "a muted error occurred in a job or a release that had not shown it, which ends the mute",
-    DISABLED: "an endpoint was disabled because its receiver failed for days or answered 410; sent to the others",
-    TEST: "a test message; sent whatever the endpoint subscribes to",
+    DISABLED: "an endpoint was disabled because its receiver failed for days or answered 410; other endpoints get this",
+    TEST: "a test message, sent regardless of the endpoint's subscriptions",
 }
 
 _ENDED = {
