@@ -29,9 +29,9 @@ router = APIRouter(prefix="/api/v1", tags=["audit"], route_class=GuardedRoute)
     responses=answers({200: (AuditsJson, "One page of records.")}),
 )
 async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Response:
-    """Changes, newest first or oldest first; filters combine. A page looks at 10,000 records at most: what is rare may
-    need several, some of them empty. Go on with `next_cursor` until there is none. Addresses that jobs ping are whole
-    for admins."""
+    """Audit records, newest first or oldest first; filters combine. A page reads at most 10,000 records: rare matches
+    may need several pages, some of them empty. Continue with `next_cursor` until it is null. Only admins see the
+    addresses that jobs ping in full."""
     check_paging(wanted.offset, wanted.cursor)
     begin, end = check_range(wanted.since, wanted.until)
     filters = AuditFilter(
@@ -58,7 +58,7 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
 )
 async def list_changes(call: Viewing, wanted: Annotated[ChangeList, Query()]) -> Response:
     """What changed before it broke: deploys, processes that started and stopped, jobs that a deploy created or changed,
-    edits, pauses and other commands, newest first. Many jobs that a deploy changed at once are one change."""
+    edits, pauses and other commands, newest first. If a deploy changed many jobs, they are one entry."""
     begin, end = check_range(wanted.since, wanted.until)
     found = await call.engine.changes.newest(begin or DEFAULT_SINCE, until=end, job=wanted.job, limit=wanted.limit)
     items = await in_turns(found, lambda each: change_json(each, unmasked=call.administers))

@@ -66,7 +66,8 @@ async def _steer(call: Call, id: str, command: Callable[[], Awaitable[BackfillRo
     ),
 )
 async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
-    """Start a backfill: run the windows of a range that are missing or have failed; with `force` also those done."""
+    """Start a backfill: run the windows of a range that are missing or failed; with `force`, also those that are
+    done."""
     options = body.model_dump(exclude={"job", "begin", "end"})
 
     async def work(_: str | None) -> Answer:
@@ -87,7 +88,7 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
     responses=answers({200: (BackfillsJson, "Backfills.")}),
 )
 async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]) -> Response:
-    """Backfills under way, and the newest 1,000 that are over; newest first."""
+    """Running backfills, and the newest 1,000 that have ended; newest first."""
     found = await call.engine.backfills.list(wanted.job, MOST_OVER)
     return ListResponse(listed(await in_turns(found, lambda row: backfill_json(backfill_view(row))), wanted))
 

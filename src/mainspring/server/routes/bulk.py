@@ -65,8 +65,8 @@ def _known(id: str) -> str:
     ),
 )
 async def start_bulk(call: Posting, body: BulkStart) -> Response:
-    """Begin a bulk action on the named items, or on all that match the filter now. Any node carries it out; follow it
-    under the `Location` of the answer."""
+    """Start a bulk action on the named items, or on everything that matches the filter now. Any node carries it out;
+    follow it at the `Location` of the response."""
     given = body.model_dump(mode="json", exclude_unset=True)
     request = BulkRequest(**{name: given[name] for name in given if name in BulkRequest.__struct_fields__})
     how = {name: given[name] for name in ("pace", "probe", "note") if name in given}
@@ -95,7 +95,7 @@ async def list_bulks(call: Viewing, wanted: Annotated[BulkList, Query()]) -> Res
     responses=answers({200: (BulkActionJson, "How far it is.")}, 404),
 )
 async def get_bulk(call: Viewing, id: BulkId) -> Response:
-    """How far a bulk action is: its state, how many items it has, and what became of them."""
+    """The progress of a bulk action: its state, the number of its items, and their outcomes."""
     return respond(json(bulk_action_json(bulk_view(await call.engine.bulk_actions.get(_known(id))))))
 
 
@@ -118,7 +118,7 @@ async def get_bulk_items(call: Viewing, id: BulkId, wanted: Annotated[BulkItemLi
     responses=answers({200: (BulkActionJson, "No more items are handled.")}, 404, 409, 422),
 )
 async def abort_bulk(call: Posting, id: BulkId, body: BulkAbort | None = None) -> Response:
-    """Stop a bulk action: no more items are handled; what was done stays."""
+    """Stop a bulk action: no more items are handled, and items already handled stay as they are."""
     reason = None if body is None else body.reason
 
     async def work(_: str | None) -> Answer:

@@ -32,7 +32,7 @@ router = APIRouter(prefix="/api/v1", tags=["cluster"], route_class=GuardedRoute)
     responses=answers({200: (WorkersJson, "Processes that take part.")}),
 )
 async def list_workers(call: Viewing, wanted: Annotated[WorkerList, Query()]) -> Response:
-    """The processes that are alive: roles, queues, handlers, release, and how busy each is."""
+    """The running processes: roles, queues, handlers, release, and how busy each one is."""
     found = await call.engine.queries.workers()
     return respond(json(listed([worker_json(worker_view(each)) for each in found], wanted)))
 
@@ -44,7 +44,7 @@ async def list_workers(call: Viewing, wanted: Annotated[WorkerList, Query()]) ->
     responses=answers({200: (HandlersJson, "Handlers.")}),
 )
 async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) -> Response:
-    """The handlers of jobs: code that this process knows, code that running workers have, and which are paused."""
+    """The handlers that this process or running workers have in their code, and which of them are paused."""
     registry = call.application.registry
     running = [worker for worker in await call.engine.queries.workers() if "worker" in worker.roles]
     paused = {view.name for view in await call.engine.queues.handlers() if view.paused}
@@ -68,9 +68,9 @@ async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) 
     responses=answers({200: (LocksJson, "What is held.")}),
 )
 async def list_locks(call: Viewing, wanted: Annotated[LockList, Query()]) -> Response:
-    """Named locks, and the keys by which live executions keep others out: who holds which, since when, until when.
+    """Named locks, and the keys of live executions that exclude others: the holder of each, since when and until when.
 
-    One answer looks at 10,000 of them; `next_cursor` goes on from there.
+    One page reads 10,000 of them; continue with `next_cursor`.
     """
     held = await call.engine.locks.page(MOST_LOCKS, wanted.cursor)
     shown = listed([lock_json(lock_view(row)) for row in held.rows], wanted)

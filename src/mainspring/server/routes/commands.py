@@ -32,7 +32,7 @@ _RUN = answers(
 
 @router.post("/pause", operation_id="pause_job", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_JOB)
 async def pause_job(call: Commanding, id: JobId, body: Pause | None = None) -> Response:
-    """Pause a job: it has no new ticks; what runs finishes."""
+    """Pause a job: it gets no new ticks, and running executions finish."""
     given = body or Pause()
     return await call.steer(
         lambda: call.steering.pause(id, by=call.by, note=given.note, resume_at=given.resume_at, seen=call.seen),
@@ -41,13 +41,13 @@ async def pause_job(call: Commanding, id: JobId, body: Pause | None = None) -> R
 
 @router.post("/resume", operation_id="resume_job", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_JOB)
 async def resume_job(call: Commanding, id: JobId, body: Empty | None = None) -> Response:
-    """End the pause of a job, and plan its next run."""
+    """End the pause of a job and plan its next run."""
     return await call.steer(lambda: call.steering.resume(id, by=call.by, seen=call.seen))
 
 
 @router.post("/cancel", operation_id="cancel_job", openapi_extra=DEFAULT_TOOL, responses=_JOB)
 async def cancel_job(call: Commanding, id: JobId, body: Cancel | None = None) -> Response:
-    """Cancel a job: it has no more runs, and what waits or runs is cancelled too."""
+    """Cancel a job: it has no more runs, and its waiting and running executions are cancelled too."""
     reason = None if body is None else body.reason
     return await call.steer(lambda: call.steering.cancel_job(id, by=call.by, reason=reason, seen=call.seen))
 
@@ -68,8 +68,8 @@ async def revert_job(call: Commanding, id: JobId, body: Empty | None = None) -> 
 async def trigger_job(
     call: Commanding, id: JobId, body: TriggerRequest | None = None, wait: Wait = None, traceparent: TraceParent = None
 ) -> Response:
-    """Run a job now, with other parameters or another window if given. Its next scheduled time stays as it is. With
-    `wait`, a run that ends without completing is a 500."""
+    """Run a job now, with other parameters or another window if you send them. Its next scheduled run stays as it is.
+    With `wait`, the status is 500 if the run ends without completing."""
     given, patience = body or TriggerRequest(), seconds(wait)
     window = None if given.window is None else (given.window.begin, given.window.end)
 
@@ -95,8 +95,8 @@ async def trigger_job(
 
 @router.post("/retry", operation_id="retry_job", openapi_extra=DEFAULT_TOOL, status_code=202, responses=_RUN)
 async def retry_job(call: Commanding, id: JobId, body: Empty | None = None, wait: Wait = None) -> Response:
-    """Run the last execution of a job again as a new one, if it failed. With `wait`, a run that ends without completing
-    is a 500."""
+    """Run the last execution of a job again as a new one, if it failed. With `wait`, the status is 500 if the run ends
+    without completing."""
     patience = seconds(wait)
 
     async def work(execution_id: str | None) -> Answer:

@@ -36,8 +36,8 @@ _ONE = {200: (ErrorGroupDetailJson, "The group with a sample traceback.")}
     responses=answers({200: (ErrorPageJson, "Error groups, without samples.")}),
 )
 async def list_errors(call: Viewing, wanted: Annotated[ErrorList, Query()]) -> Response:
-    """Failures in groups. Each group holds failed attempts with the same type of exception, the same place in the code,
-    and the same message apart from numbers, ids and quoted text."""
+    """Error groups. The failed attempts of a group have the same type of exception, the same place in the code, and the
+    same message apart from numbers, ids and quoted text."""
     page = await call.engine.errors.find(
         job=wanted.job,
         tenant=wanted.tenant,
@@ -53,7 +53,7 @@ async def list_errors(call: Viewing, wanted: Annotated[ErrorList, Query()]) -> R
 
 @router.get("/{id}", operation_id="get_error", openapi_extra=DEFAULT_TOOL, responses=answers(_ONE, 404))
 async def get_error(call: Viewing, id: GroupId) -> Response:
-    """An error group: which jobs, tenants and releases have it, since when, and a sample traceback."""
+    """An error group: its jobs, tenants and releases, when it was first and last seen, and a sample traceback."""
     return respond(json(error_group_detail_json(await call.engine.errors.get(id))))
 
 
@@ -65,8 +65,8 @@ async def get_error(call: Viewing, id: GroupId) -> Response:
     responses=answers({202: (BulkActionJson, "The bulk action that has begun.")}, 404, 409, 422),
 )
 async def retry_error(call: Posting, id: GroupId, body: ErrorRetry | None = None) -> Response:
-    """Retry all executions that failed for good with this error, newest first. Follow it under the `Location` of the
-    answer."""
+    """Retry all executions that failed for good with this error, newest first. Follow the bulk action at the `Location`
+    of the response."""
     given = (body or ErrorRetry()).model_dump(mode="json", exclude_none=True)
 
     async def work(under: str | None) -> Answer:
@@ -85,7 +85,7 @@ async def retry_error(call: Posting, id: GroupId, body: ErrorRetry | None = None
     responses=answers(_ONE, 404, 409, 422),
 )
 async def mute_error(call: Posting, id: GroupId, body: ErrorMute | None = None) -> Response:
-    """Mute an error group: fire no alerts for it until it occurs in a job or in a release that had not shown it."""
+    """Mute an error group: it fires no alerts until it occurs in a job or a release that had not shown it."""
     given = body or ErrorMute()
 
     async def work(_: str | None) -> Answer:
@@ -102,7 +102,7 @@ async def mute_error(call: Posting, id: GroupId, body: ErrorMute | None = None) 
     responses=answers(_ONE, 404, 409, 422),
 )
 async def unmute_error(call: Posting, id: GroupId, body: Empty | None = None) -> Response:
-    """Let this group fire alerts again."""
+    """Unmute an error group: it fires alerts again."""
 
     async def work(_: str | None) -> Answer:
         return json(error_group_detail_json(await call.engine.errors.unmute(id, by=call.by)))

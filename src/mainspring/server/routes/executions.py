@@ -72,7 +72,8 @@ async def _found(call: Call, id: str) -> Execution:
     responses=answers({200: (ExecutionPageJson, "One page of executions.")}),
 )
 async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query()]) -> Response:
-    """Executions of all jobs, newest first or oldest first; filters combine. Go on with `next_cursor` or `offset`."""
+    """Executions of all jobs, newest first or oldest first; filters combine. Continue with `next_cursor` or
+    `offset`."""
     return ListResponse(await execution_page(call.engine.queries, wanted, None))
 
 
@@ -83,7 +84,7 @@ async def list_executions(call: Viewing, wanted: Annotated[ExecutionList, Query(
     responses=answers({200: (ExecutionJson, "The execution.")}, 404),
 )
 async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Response:
-    """One execution in full, with its attempts and tracebacks; with `wait`, once it has ended or the time is over."""
+    """One execution with its attempts and tracebacks. With `wait`, responds when it has ended or the time is over."""
     patience = seconds(wait)
     with call.waiting(patience):
         execution = await ended(call, await _found(call, id), patience)
@@ -100,7 +101,8 @@ async def get_execution(call: Viewing, id: ExecutionId, wait: Wait = None) -> Re
     responses=answers({200: (ExecutionJson, "Cancelled, or asked to stop (`cancel_requested_at`).")}, 404, 409, 422),
 )
 async def cancel_execution(call: Posting, id: ExecutionId, body: Cancel | None = None) -> Response:
-    """Cancel an execution: one that waits ends at once, one that runs is asked to stop, wherever it runs."""
+    """Cancel an execution. If it is waiting, it ends immediately; if it is running, it is asked to stop, wherever it
+    runs."""
     reason = None if body is None else body.reason
 
     async def work(_: str | None) -> Answer:
@@ -134,7 +136,7 @@ async def retry_execution(
     ] = None,
 ) -> Response:
     """Run a failed execution again, as a new one with the same parameters, window and tenant; `params` and `remove`
-    change single parameters. With `wait`, a run that ends without completing is a 500."""
+    change single parameters. With `wait`, the status is 500 if the run ends without completing."""
     patience = seconds(wait)
     edit = NO_EDIT if body is None else read_edit(body.params, body.remove)
     if edit and only is not None:
@@ -175,7 +177,7 @@ async def get_execution_tenants(call: Viewing, id: ExecutionId, wanted: Annotate
     responses=answers({200: (LogsJson, "Its log lines.")}, 404),
 )
 async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[LogList, Query()]) -> Response:
-    """The newest 1,000 log lines of an execution, oldest first. Go on with `after` set to `next_after`."""
+    """The newest 1,000 log lines of an execution, oldest first. Continue with `after` set to `next_after`."""
     await _found(call, id)
     lines = log_entries(await call.engine.queries.logs(id, wanted.after, wanted.level))[: wanted.limit]
     last = lines[-1][0] if lines else wanted.after

@@ -38,7 +38,7 @@ _CREATED = answers({201: (CreatedJobJson, "The job, and the execution of one tha
     responses=answers({200: (JobPageJson, "One page of jobs.")}),
 )
 async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Response:
-    """Jobs by name, or sorted by another field; filters combine. Go on with `next_cursor`, or with `offset`."""
+    """Jobs, sorted by name or by another field; filters combine. Continue with `next_cursor` or `offset`."""
     check_paging(wanted.offset, wanted.cursor)
     given = wanted.model_dump(exclude_none=True, exclude=_PAGING)
     if wanted.q is not None:
@@ -149,7 +149,7 @@ def given(body: JobFields) -> dict[str, Any]:
     "/{id}", operation_id="get_job", openapi_extra=DEFAULT_TOOL, responses=answers({200: (JobJson, "The job.")}, 404)
 )
 async def get_job(call: Viewing, id: JobId) -> Response:
-    """A job: schedule, rules, state, next and last run, parameters, numbers, and what operators changed."""
+    """A job: schedule, rules, state, next and last run, parameters, statistics, and the overrides of operators."""
     view = await call.engine.queries.shown(id)
     return respond(json(call.rendered(view), headers=etag(view)))
 
@@ -189,5 +189,5 @@ async def get_job_stats(call: Viewing, id: JobId) -> Response:
     responses=answers({200: (WhyJson, "Ordered reasons.")}, 404),
 )
 async def why_job(call: Viewing, id: JobId) -> Response:
-    """Why is a job not running? What stands in its way comes first."""
+    """Why a job is not running, with the main obstacle first."""
     return respond(json(why_json(*await call.engine.overview.why(id))))

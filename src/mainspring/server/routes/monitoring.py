@@ -46,7 +46,7 @@ async def get_metrics(call: Viewing) -> Response:
     responses=answers({200: (TotalsJson, "Jobs by state, executions by outcome.")}),
 )
 async def get_scheduler_metrics(call: Viewing) -> Response:
-    """Totals over all jobs, at most a few seconds old: `last_metrics_update` says from when they are."""
+    """Totals over all jobs, at most a few seconds old; `last_metrics_update` is the time of the values."""
     return respond(json(totals_json(await call.engine.overview.metrics(call.engine.node))))
 
 
@@ -58,8 +58,9 @@ async def get_scheduler_metrics(call: Viewing) -> Response:
     responses=answers({200: (ProblemsJson, "What needs attention, the most urgent first.")}),
 )
 async def list_problems(call: Viewing) -> Response:
-    """What needs attention: new errors, late jobs, queues that back up, stuck runs, silent workers and the like;
-    at most 50, a few seconds old. Wake-ups, clock, disk and failing loops are those of the process that answers."""
+    """What needs attention: new errors, late jobs, growing backlogs, stuck runs, silent workers and similar; at most 50
+    problems, a few seconds old. Problems with wake-ups, clock, disk and failing loops are those of the process that
+    responds."""
     return respond(json(problems_json(await call.engine.problems.all(), names=call.operates)))
 
 
@@ -71,8 +72,8 @@ async def list_problems(call: Viewing) -> Response:
     responses=answers({200: (ActivityJson, "Endings and lateness over time.")}),
 )
 async def get_activity(call: Viewing, wanted: Annotated[ActivitySpan, Query()]) -> Response:
-    """How many executions ended in which way, and how late scheduled runs began. Numbers come up to fifteen seconds
-    late; a process that crashes loses those of its last ten seconds. Mainspring's own jobs are not counted."""
+    """How many executions ended in each state, and how late scheduled runs began. The values are up to fifteen seconds
+    old; a process that crashes loses those of its last ten seconds. Mainspring's own jobs are not counted."""
     return respond(json(activity_json(await call.engine.activity.series(wanted.span))))
 
 
@@ -84,9 +85,9 @@ async def get_activity(call: Viewing, wanted: Annotated[ActivitySpan, Query()]) 
     responses=answers({200: (MissedRunPageJson, "Runs of missed ticks, newest first.")}),
 )
 async def list_missed_runs(call: Viewing, wanted: Annotated[MissedRunList, Query()]) -> Response:
-    """What `mainspring watch` has reported within the last 30 days, by the first missed run, newest first. Filters
-    combine. A page reads 10,000 entries at most: rare matches may need several pages, some of them empty. Go on with
-    `next_cursor` until there is none."""
+    """Missed runs that `mainspring watch` reported within the last 30 days, newest first by their first missed tick;
+    filters combine. A page reads at most 10,000 entries: rare matches may need several pages, some of them empty.
+    Continue with `next_cursor` until it is null."""
     check_paging(wanted.offset, wanted.cursor)
     filters = missed_filter(wanted.job, wanted.reason, *check_range(wanted.since, wanted.until))
     found = await call.engine.watch.ledger.page(filters, limit=wanted.limit, offset=wanted.offset, after=wanted.cursor)

@@ -47,8 +47,8 @@ async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) ->
     responses=answers({200: (WindowsJson, "Windows of the range, oldest first.")}, 404),
 )
 async def list_windows(call: Viewing, id: JobId, wanted: Annotated[WindowList, Query()]) -> Response:
-    """The state of every data window of a job so far: done, failed, missing or running. Without a
-    range it is all of them, of which there may be 100,000 at most."""
+    """The state of every data window of a job: done, failed, missing or running. Without a range, lists all windows so
+    far, at most 100,000."""
     found = await call.engine.windows.page(
         id, wanted.begin, wanted.end, state=wanted.state, limit=wanted.limit, offset=wanted.offset
     )

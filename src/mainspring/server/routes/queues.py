@@ -47,8 +47,8 @@ _WORKER = answers({200: (DrainStateJson, "Whether it is being drained.")}, 404, 
     "/queues", operation_id="list_queues", openapi_extra=DEFAULT_TOOL, responses=answers({200: (QueuesJson, "Queues.")})
 )
 async def list_queues(call: Viewing, wanted: Annotated[QueueList, Query()]) -> Response:
-    """Every queue that a job or a worker names, in which executions wait or run, or which has a control. The numbers
-    are about a second old."""
+    """Every queue that a job or a worker names, that has waiting or running executions, or that an operator has paused
+    or limited. The values are about a second old."""
     return respond(json(listed(map(queue_json, await call.engine.queues.all()), wanted)))
 
 
@@ -62,8 +62,8 @@ async def get_queue(call: Viewing, name: QueueName) -> Response:
     "/queues/{name}/pause", operation_id="pause_queue", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_QUEUE
 )
 async def pause_queue(call: Posting, name: QueueName, body: ControlPause | None = None) -> Response:
-    """Pause a queue: within two seconds, no process begins executions of it until it is resumed. Those that run finish.
-    With `resume_at` the pause ends by itself."""
+    """Pause a queue: within two seconds, no process begins executions of it until it is resumed. Running executions
+    finish. With `resume_at`, the pause ends automatically."""
     return await _change(call, lambda: _pause(call, "queue", name, body), lambda: _queue(call, name))
 
 
@@ -80,8 +80,8 @@ async def resume_queue(call: Posting, name: QueueName, body: Empty | None = None
     "/queues/{name}/limit", operation_id="limit_queue", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_QUEUE
 )
 async def limit_queue(call: Posting, name: QueueName, body: QueueLimit) -> Response:
-    """Set how many executions of this queue run at once, and how many begin, over all processes. A ceiling that is left
-    out is removed. Running executions are not stopped."""
+    """Set the ceilings of a queue over all processes: how many of its executions may run at the same time, and the
+    rate at which they may begin. A ceiling that you leave out is removed. Running executions are not stopped."""
 
     async def limit() -> None:
         await call.engine.controls.limit(name, by=call.by, concurrency=body.concurrency, rate=body.rate)
@@ -106,7 +106,7 @@ async def get_scale(call: Viewing, wanted: Annotated[ScaleRequest, Query()]) -> 
     "/handlers/{name}/pause", operation_id="pause_handler", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_HANDLER
 )
 async def pause_handler(call: Posting, name: HandlerName, body: ControlPause | None = None) -> Response:
-    """Pause a handler: no process begins an execution of it until it is resumed, whatever its job or queue."""
+    """Pause a handler: no process begins an execution of it until it is resumed, in any job or queue."""
     await call.may_steer_handler(name)
     return await _change(call, lambda: _pause(call, "handler", name, body), lambda: _handler(call, name))
 
@@ -128,7 +128,8 @@ async def resume_handler(call: Posting, name: HandlerName, body: Empty | None = 
     "/workers/{id}/drain", operation_id="drain_worker", openapi_extra=DEFAULT_TOOL | REVERSIBLE, responses=_WORKER
 )
 async def drain_worker(call: Posting, id: WorkerId, body: Drain | None = None) -> Response:
-    """Drain a process: it takes no more work and finishes what it runs. It stays up until you undrain or stop it."""
+    """Drain a process: it takes no more work and finishes what it runs. It keeps running until you undrain or stop
+    it."""
     given = body or Drain()
 
     async def work(_: str | None) -> Answer:

@@ -29,9 +29,9 @@ router = APIRouter(prefix="/api/v1", tags=["simulate"], route_class=GuardedRoute
     responses=answers({200: (SimulationJson, "The runs to come, and their totals.")}, 404),
 )
 async def simulate(call: Viewing, wanted: Annotated[SimulationQuery, Query()]) -> Response:
-    """What will run, and when: the runs of the jobs as they are now, in order, with overlaps, crowded minutes and
-    changes of the clocks. Nothing is run. Paused jobs have no runs to come. Of a job that runs very often only the
-    next runs are forecast, and it is listed in `unfinished`."""
+    """A forecast of the runs of all jobs as they are now, in order, with overlaps, crowded minutes and clock changes.
+    It runs nothing. Paused jobs have no runs. For a job that runs very often, the forecast covers only the next runs
+    and lists the job in `unfinished`."""
     where = zone_name(zone("timezone", wanted.timezone or call.application.settings.timezone, warn=False))
     durations = dict(_named_duration(text) for text in wanted.duration or ())
     found = await call.engine.simulations.run(

@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/v1/tenants", tags=["tenants"], route_class=Guard
     "", operation_id="list_tenants", openapi_extra=DEFAULT_TOOL, responses=answers({200: (BusyTenantsJson, "Tenants.")})
 )
 async def list_tenants(call: Viewing, wanted: Annotated[BusyTenantList, Query()]) -> Response:
-    """The tenants with the most executions that wait or run, or with the most failed attempts of the last 24 hours. The
-    numbers are at most a few seconds old."""
+    """The tenants with the most waiting or running executions, or with the most failed attempts in the last 24 hours.
+    The values are at most a few seconds old."""
     found = await call.engine.busy_tenants.find(wanted.sort, wanted.limit)
     return respond(json({"items": [busy_tenant_json(view) for view in found], "limit": wanted.limit}))
