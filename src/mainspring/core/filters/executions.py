@@ -25,7 +25,7 @@ FIELDS = table_of(
     Field(name="running", kind="switch", meaning="whether it is running"),
     Field(name="reason", meaning="the reason for its status, such as `timeout` or `overlap`"),
     Field(name="error_group", meaning="the group of its error"),
-    Field(name="error", meaning="part of its error message; upper and lower case are the same"),
+    Field(name="error", meaning="part of its error message, ignoring case"),
     Field(name="tenant", meaning="the tenant"),
     Field(name="worker", meaning="the id of the worker that runs it, or ran its last attempt"),
     Field(name="release", meaning="the release of the application that runs it, or ran its last attempt"),

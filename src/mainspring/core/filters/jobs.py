@@ -43,7 +43,7 @@ FIELDS = table_of(
         kind="choice",
         choices=tuple(state.value for state in State),
         several=True,
-        meaning="the status of its last run; `failed` and `partial` together find every job that needs a look",
+        meaning="the status of its last run; `failed` and `partial` together find every job that needs attention",
     ),
     Field(name="paused", kind="switch", meaning="whether it is paused"),
     Field(name="orphaned", kind="switch", meaning="whether no running process declares it any more"),
@@ -51,7 +51,7 @@ FIELDS = table_of(
         name="overdue",
         kind="switch",
         only_true=True,
-        meaning="its next tick is more than a minute past: no scheduler has made an execution of it",
+        meaning="its next tick was due more than a minute ago, and no scheduler has created its execution",
     ),
 )
 """Every filter of jobs by its name."""
