@@ -217,6 +217,7 @@ class Turns:
 async def in_turns(items: Iterable[T], render: Callable[[T], R]) -> list[R]:
     """Render many items without holding the event loop: a job takes half a millisecond when it is rendered for the
     first time, and more if its hours hide its next run."""
+    await asyncio.sleep(0)  # they have just been read
     turns, done = Turns(), []
     for item in items:
         done.append(render(item))

@@ -232,6 +232,7 @@ class Page(Response):
         self._visit, self._template, self._values = visit, template, values
 
     async def finish(self) -> None:
+        await asyncio.sleep(0)  # what it shows has just been read
         pieces, turns = [], Turns()
         for piece in read_templates().get_template(self._template).generate(self._values):
             pieces.append(piece)
