@@ -1,4 +1,4 @@
-"""Whether a `mainspring` command that a page shows exists, with its options: parsed as the command line would, not run."""
+"""Parses the `mainspring` commands that pages show as the command line would, without running them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the prose and the tables of a page name in backticks exists: commands, settings, names of the public interface."""
+"""What the text of a page names in backticks exists: commands, settings, names of the public interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tests.docs.blocks import PAGES, ROOT, prose
 from tests.docs.command_parsing import parse
 
 IN_BACKTICKS = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-OTHER_LIBRARIES = {"docs/moving/procrastinate.md": {"app.task", "app.periodic"}}
+OTHER_LIBRARIES = {
+    "docs/moving/celery.md": {"app.task"},
+    "docs/moving/procrastinate.md": {"app.task", "app.periodic"},
+}
 """Names of another library's `app`, in the guide for those who come from there."""
 NOT_SETTINGS = {"CONFIG", "APP", "API_TOKEN", "API_TOKEN_FILE"}
 """Variables that the command line reads beside the settings."""

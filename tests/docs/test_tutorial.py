@@ -1,8 +1,8 @@
 """The tutorial, followed from an empty folder: its files, its commands, its terminals and what they print.
 
-A block with a title is a file, a change of a file, or a terminal whose command goes on running until the terminal is used
-again. All other console blocks are typed into one shell. Lines below a command are what it prints, in this order; `...`
-stands for any text, and a line of its own for any lines.
+A block with a title is a file, a change of a file, or a terminal whose command goes on running until the terminal is
+used again. All other console blocks are typed into one shell. Lines below a command are what it prints, in this order;
+`...` stands for any text, and a line of its own for any lines.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Tutorial:
         """What a command printed, which is what the page shows; `NOT_YET` if it may be so later."""
         if matches(printed := self.run(command), expected):
             return printed
-        if ANSWERS_LATER.match(command) and time.monotonic() < self.deadline or RELOADING in printed:
+        if RELOADING in printed or (ANSWERS_LATER.match(command) and time.monotonic() < self.deadline):
             return NOT_YET
         raise AssertionError(f"{command}\n{printed}\nis not\n{expected}\n{self.logs()}")
 
@@ -96,7 +96,7 @@ class Tutorial:
         return "".join(lines).removesuffix("\n")
 
     def start(self, title: str, text: str) -> None:
-        """Run the command of a terminal, in which what ran before is interrupted first, until it has printed its lines."""
+        """Interrupt what the terminal runs, start its next command, and wait until that has printed its lines."""
         self.stop(title)
         [(command, expected)] = commands(text)
         if re.search(r"mainspring dev|,api", command):
@@ -138,7 +138,7 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 
 def matches(printed: str, expected: str) -> bool:
-    """Whether what was printed is what the page shows. Runs of spaces count as one: columns are as wide as their values."""
+    """Whether what was printed is what the page shows. Runs of spaces count as one: the widths of columns vary."""
     pattern = ""
     for line in expected.splitlines():
         words = re.sub(r"(\\ )?\\\.\\\.\\\.(\\ )?", ".*", re.escape(" ".join(line.split())))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,12 @@ class Server:
         start = [sys.executable, "-m", *command] if command[0] == "flask" else [program(command[0]), *command[1:]]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                start, cwd=folder, env=os.environ | environment(database), stdout=log, stderr=subprocess.STDOUT
+                start,
+                cwd=folder,
+                env=os.environ | environment(database),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # so that its children, such as Flask's reloader's, end with it
             )
 
     @property
@@ -102,7 +108,8 @@ def serving(folder: Path, *command: str, database: str | None = None) -> Iterato
     try:
         yield server
     finally:
-        server.process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(server.process.pid, signal.SIGKILL)
         server.process.wait()
         server.client.sync.close()
 
