@@ -174,5 +174,5 @@ def tutorial(tmp_path: Path) -> Iterator[Tutorial]:
 @pytest.mark.req("OPS-6")
 def test_the_tutorial_works_as_shown(tutorial: Tutorial) -> None:
     tutorial.follow()
-    for title in ("Terminal 1", "Terminal 3"):
+    for title in ("Terminal 1", "Terminal 2"):
         tutorial.stop(title)
