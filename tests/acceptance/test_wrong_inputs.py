@@ -118,6 +118,8 @@ COMMANDS: list[Row] = [
     (f"calendars set holidays --date 2026-13-45 {URL}", "'2026-13-45'", '"2026-12-25"'),
     (f"webhooks create https://example.com --event execution.faild {URL}", "'execution.faild'", "'execution.failed'?"),
     (f"hooks set gh --job greet --style gitlab {URL}", "'gitlab'", "'github'"),
+    (f"hooks set gh --job greet --secret-file no.txt {URL}", "--secret-file: 'no.txt' cannot be read", "No such file"),
+    (f"calendars set holidays --file no.ics {URL}", "--file: 'no.ics' cannot be read", "No such file"),
     (f"locks release nope {URL}", "'nope'", "`mainspring locks list`"),
     (f"errors mute nope {URL}", "'nope'", "`mainspring errors list`"),
     (f"watch --interval x {URL}", "--interval: 'x'", '"10m"'),

@@ -550,7 +550,7 @@ class Mainspring:
         return [worker_view(info) for info in await (await self._runtime.engine()).queries.workers()]
 
     async def drain_worker(self, id: str, *, note: str | None = None, by: str = "system") -> str:
-        """That process takes no more work and finishes what it runs. The beginning of its id is enough."""
+        """That process takes no more work and finishes what it runs. The beginning or the end of its id is enough."""
         return await (await self._runtime.engine()).controls.drain(id, by=by, note=note)
 
     async def undrain_worker(self, id: str, *, by: str = "system") -> str:

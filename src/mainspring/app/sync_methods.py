@@ -280,7 +280,7 @@ class SyncMethods:
         return self._caller.call(self._target.workers())
 
     def drain_worker(self, id: str, *, note: str | None = None, by: str = "system") -> str:
-        """That process takes no more work and finishes what it runs. The beginning of its id is enough."""
+        """That process takes no more work and finishes what it runs. The beginning or the end of its id is enough."""
         return self._caller.call(self._target.drain_worker(id, note=note, by=by))
 
     def undrain_worker(self, id: str, *, by: str = "system") -> str:

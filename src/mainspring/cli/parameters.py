@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
@@ -46,6 +48,17 @@ window_option = click.option(
 def params_options(command: Command) -> Command:
     """Adds `--params` and `--param`, which `read_params` reads: the command gets `params` and `pairs`."""
     return _params(_param(command))
+
+
+def read_text(file: str, option: str) -> str:
+    """The text of a file that an option names; `-` is standard input."""
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise click.BadParameter(f"{file!r} cannot be read: {reason}", param_hint=option) from None
 
 
 def past_time(context: click.Context, option: click.Parameter, value: str | None) -> str | None:

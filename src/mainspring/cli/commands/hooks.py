@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, get_args
 
 import click
@@ -13,6 +11,7 @@ from ...core.commands.hooks import HookView, HookWithSecret
 from ...core.render.hooks import hook_json, hook_with_secret_json
 from ...model.values.webhook_signatures import Style
 from ..completion import names_of
+from ..parameters import read_text
 from ..root import EXIT_CODES, CommandGroup, example
 from ..screens.output import moment, note, print_fields
 from ..screens.table import Column, print_table
@@ -100,7 +99,7 @@ def secret_from(path: str | None) -> str | None:
     """From a file or the input: arguments of a command are visible to every user of the machine."""
     if path is None:
         return None
-    return (sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")).strip()
+    return read_text(path, "--secret-file").strip()
 
 
 def _show_made(session: ClientSession, made: HookWithSecret, line: str) -> None:

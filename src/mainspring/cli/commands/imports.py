@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pwd
-import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -21,6 +19,7 @@ from ...core.rules.importing.crontab import CrontabLine, read_crontab
 from ...core.rules.importing.rows import ImportRow
 from ...model.defaults import SCHEDULED_ATTEMPTS
 from ...model.time.zones import zone, zone_name
+from ..parameters import read_text
 from ..root import EXIT_CODES, REFUSED, CommandGroup, example
 from ..screens.imports import print_report, print_undone, report_json, undone_json
 from ..session import ClientSession, client_options, operator
@@ -299,12 +298,7 @@ def _undo(session: ClientSession, source: str | None, given: dict[str, Any]) -> 
 def _text(file: str | None) -> str:
     if file is None:
         raise click.UsageError("which file? give its path, or - for standard input")
-    if file == "-":
-        return sys.stdin.read()
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{file!r} cannot be read: {error}", param_hint="FILE") from None
+    return read_text(file, "FILE")
 
 
 def _users() -> frozenset[str]:

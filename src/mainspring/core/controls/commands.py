@@ -117,8 +117,8 @@ class Controls:
 
     # --- workers ------------------------------------------------------------------------------------------
     async def drain(self, id: str, *, by: str, note: str | None = None) -> str:
-        """The worker takes no more work and finishes what it runs. `id` may be the beginning of its id. Returns the
-        full id."""
+        """The worker takes no more work and finishes what it runs. `id` may be the beginning or the end of its id.
+        Returns the full id."""
         worker = await self._worker(id)
         await self.pause("worker", worker, by=by, note=note)
         return worker
@@ -129,9 +129,10 @@ class Controls:
         return worker
 
     async def _worker(self, id: str) -> str:
-        found = [worker.id for worker in await self._queries.workers() if id and worker.id.startswith(id)]
+        ids = [worker.id for worker in await self._queries.workers()]
+        found = [each for each in ids if id and (each.startswith(id) or each.endswith(id))]
         if len(found) > 1:
-            raise InvalidValue("worker", id, f"the id of one worker; it begins {len(found)} of them", "Give more of it")
+            raise InvalidValue("worker", id, f"the id of one worker; {len(found)} begin or end so", "Give more of it")
         if not found:
             raise WorkerNotFound(id)
         return found[0]

@@ -35,7 +35,8 @@ HandlerName = Annotated[
     str, Path(pattern=r"^[A-Za-z0-9_.-]{1,100}$", description="The handler's name.", examples=["send"])
 ]
 WorkerId = Annotated[
-    str, Path(pattern=r"^[0-9a-f-]{4,36}$", description="The worker's id, or its beginning.", examples=["0198f0aa"])
+    str,
+    Path(pattern=r"^[0-9a-f-]{4,36}$", description="The worker's id, its beginning or its end.", examples=["0198f0aa"]),
 ]
 
 _QUEUE = answers({200: (QueueJson, "The queue as it is now.")}, 409, 422)

@@ -249,7 +249,7 @@ async def test_a_drained_worker_takes_no_more_work(memory_nodes: Nodes) -> None:
         await until(lambda: _draining(app, True))
         waiting = await app.enqueue("send")
         assert [each.code for each in await app.why_waiting(await app.get(waiting.id))] == ["draining"]
-        await app.undrain_worker(worker.id)
+        await app.undrain_worker(worker.id[-12:])
         await ended(app, waiting)
         with pytest.raises(WorkerNotFound, match="no running process"):
             await app.drain_worker("nobody")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +12,7 @@ from ....core.jobs.calendars import CalendarView
 from ....core.render.entities import calendar_json
 from ....model.calendars.calendar import Calendar, calendar
 from ...completion import names_of
+from ...parameters import read_text
 from ...root import EXIT_CODES, CommandGroup, example
 from ...screens.output import moment, note, print_fields, print_lines
 from ...screens.table import Column, print_table
@@ -72,7 +71,7 @@ def set_calendar(session: ClientSession, name: str, path: str | None, entries: S
 def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
     if path is None:
         return [list(entries)]
-    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
+    text = read_text(path, "--file")
     if not text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
         raise click.UsageError(f"--file {path}: this is no .ics file: those begin with BEGIN:VCALENDAR")
     return [text, list(entries)]

@@ -47,7 +47,7 @@ def list_workers(session: ClientSession, silent: bool) -> None:
 @click.option("--note", help="Why, for those who find it draining.")
 @client_options
 def drain_worker(session: ClientSession, id: str, note: str | None) -> None:
-    """Let one process take no more work and finish what it runs. ID may be the beginning of its id."""
+    """Let one process take no more work and finish what it runs. ID may be the beginning or the end of its id."""
     drained = session.call(lambda app: app.drain_worker(id, note=note, by=operator()))
     session.show({"id": drained, "draining": True}, lambda: echo(f"worker {drained} takes no more work"))
 
