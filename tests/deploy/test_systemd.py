@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.files import DEPLOY, run, unit
+from tests.deploy.files import DEPLOY, env_file, run, unit
 
 UNIT = DEPLOY / "systemd" / "mainspring@.service"
 MOST_EXPOSURE = 2.0
@@ -49,3 +49,9 @@ def test_the_unit_stops_restarts_and_gets_its_secret_as_a_credential() -> None:
     }
     assert {name: directives[name] for name in wanted} == {name: [value] for name, value in wanted.items()}
     assert "MAINSPRING_DATABASE_URL_FILE=%d/database-url" in directives["Environment"][0]
+
+
+def test_a_worker_of_several_processes_leaves_the_scheduler_its_port() -> None:
+    """Child processes of a worker take the ports above the first."""
+    scheduler, worker = (int(env_file(role)["MAINSPRING_METRICS_PORT"]) for role in ("scheduler", "worker"))
+    assert scheduler < worker

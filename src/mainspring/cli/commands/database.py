@@ -141,7 +141,7 @@ def _fields(found: schema.SchemaStatus) -> dict[str, Any]:
         "step": f"{found.expanded} of {found.newest}",
         "pending": _numbers(found.pending) or "none",
         "to take away": contracts if found.contracts else None,
-        "functions to replace": outdated if found.outdated else None,
+        "functions to replace": outdated if found.outdated and found.expanded else None,
         "usable by": f"releases that know step {found.required}",
         "this release": f"Mainspring {found.version}",
         "workers running": ", ".join(running) or "none",

@@ -139,6 +139,8 @@ def test_the_command_line_shows_migrates_and_prints(url: str, capsys: pytest.Cap
     before = status_of(url, capsys)
     assert (before["schema"], before["expanded"], before["pending"]) == ("jobs", 0, list(VERSIONS))
     assert before["outdated"] == sorted(one.name for one in definitions())
+    assert run_command(["db", "status", "--database-url", url]) == 0
+    assert "to replace" not in capsys.readouterr().out, "an empty database has nothing to replace"
     after = status_of(url, capsys, "migrate")
     assert (after["expanded"], after["pending"], after["outdated"]) == (NEWEST, [], [])
     assert status_of(url, capsys) == status_of(url, capsys, "migrate") == after
