@@ -46,6 +46,8 @@ CLASSES = {
         ::ffff:169.254.169.254 ::ffff:a9fe:a9fe 64:ff9b::a9fe:a9fe ::ffff:168.63.129.16
         ::169.254.169.254 ::ffff:0:169.254.169.254 64:ff9b:1::a9fe:a9fe 2002:a9fe:a9fe:: 2002:a83f:8110::1
         2001:0:4136:e378:8000:63bf:5601:5601 2606:2800:220:1::5efe:a9fe:a9fe
+        fd00:c1::a9fe:a9fe fd00:a9fe:a9fe::1 fd00:100::100:200 fe80::5efe:a9fe:a9fe
+        64:ff9b:1:a9fe:a9:fe00:: 64:ff9b:1:aba9:fe:a9fe:: 64:ff9b:1:abcd:a9:fea9:fe00:0 64:ff9b:1:6464:64:c800::
         """,
 }
 

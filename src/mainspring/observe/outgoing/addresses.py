@@ -26,6 +26,9 @@ _METADATA = frozenset(
         "fd00:ec2::253",
         "fd00:ec2::23",
         "fd20:ce::254",  # Google
+        "fd00:c1::a9fe:a9fe",  # Oracle
+        "fd00:a9fe:a9fe::1",  # Akamai
+        "fd00:100::100:200",  # Alibaba
         "168.63.129.16",  # Azure: a public address that leads to the host
         "100.100.100.200",  # Alibaba
         "192.0.0.192",  # Oracle
@@ -106,13 +109,19 @@ def address_class(address: IPAddress) -> str:
         return address_class(inner)
     for network, name in _IPV6:
         if plain in network:
-            hidden = {inner, plain.sixtofour, *(plain.teredo or ())}
+            hidden = {inner, plain.sixtofour, *(plain.teredo or ()), *_in_prefixes(plain)}
             return METADATA if hidden & _METADATA else name
     if plain not in _ASSIGNED:
         return "reserved"
     if int(plain) >> 32 & _LOW in _ISATAP:
         return METADATA if inner in _METADATA else "IPv4 inside IPv6 (ISATAP)"
     return PUBLIC
+
+
+def _in_prefixes(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that it holds behind prefixes of 48, 56 and 64 bits, by RFC 6052: byte 8 is left out."""
+    digits = address.packed[:8] + address.packed[9:]
+    return [ipaddress.IPv4Address(digits[at : at + 4]) for at in (6, 7, 8)]
 
 
 def may_reach(address: IPAddress, private: bool) -> bool:
