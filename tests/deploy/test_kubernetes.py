@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from mainspring import Mainspring
+from mainspring.config.load import load
 from tests.deploy.files import BIN, CHART, DEPLOY, HELM_VALUES, chart, manifests, run
 
 VERSIONS = ("1.28", "1.37")
@@ -77,6 +78,18 @@ def test_every_pod_is_confined(documents: list[dict[str, Any]]) -> None:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         }
+
+
+def test_the_api_serves_until_its_service_sends_no_more_requests(documents: list[dict[str, Any]]) -> None:
+    for deployment in of_kind(documents, "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        wait = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command")
+        if deployment["metadata"]["name"].endswith("-api"):
+            assert wait == ["sleep", "5"]
+            assert pod["terminationGracePeriodSeconds"] > load({}, {}, None).stop_timeout + 5
+        else:
+            assert wait is None
 
 
 def test_every_selector_finds_its_pods(documents: list[dict[str, Any]]) -> None:

@@ -31,6 +31,8 @@ containers:
       - {name: metrics, containerPort: 9464}
       {{- if eq . "http" }}
       - {name: http, containerPort: 8700}
+    lifecycle:
+      preStop: {exec: {command: ["sleep", "5"]}}
       {{- end }}
     startupProbe:
       httpGet: {path: /readyz, port: {{ . }}}
