@@ -143,7 +143,7 @@ def test_a_retry_says_when_and_why() -> None:
 def test_a_final_failure_carries_the_traceback_through_any_formatter() -> None:
     record = one(ended(State.FAILED, error="ValueError: no", traceback="Traceback ...\nValueError: no\n"))
     assert logging.Formatter().format(record).endswith("\nTraceback ...\nValueError: no")
-    assert ConsoleFormatter().format(record).endswith("\nTraceback ...\nValueError: no")
+    assert ConsoleFormatter().format(record).endswith("\n    Traceback ...\n    ValueError: no")
     assert json.loads(JsonFormatter().format(record))["traceback"] == "Traceback ...\nValueError: no"
 
 

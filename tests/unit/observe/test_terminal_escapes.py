@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
 
 from mainspring.cli.screens.output import cell
 from mainspring.model.values.terminal_text import on_terminal
-from mainspring.observe.logs.formats import ConsoleFormatter, EventText
+from mainspring.observe.logs.formats import ConsoleFormatter, EventText, JsonFormatter
 from mainspring.observe.logs.run_lines import RunLineFormatter
 
 pytestmark = pytest.mark.req("SEC-2")
@@ -30,7 +31,32 @@ def _records(hostile: str) -> list[logging.LogRecord]:
         logging.makeLogRecord(
             {"name": "mainspring", "msg": EventText("ping_failed", {"answer": hostile}), "event": "x"}
         ),
+        logging.makeLogRecord({"name": "app", "msg": "x", "levelname": hostile}),
+        logging.makeLogRecord({"name": "app", "msg": "x", "execution_id": hostile}),
+        logging.makeLogRecord({"name": "mainspring.app", "msg": "x", "event": hostile}),
+        *(
+            logging.makeLogRecord({"name": "app", "msg": hostile, "event": ending, **dict.fromkeys(_RUN, hostile)})
+            for ending in ("job_end", "job_failed", "job_skipped")
+        ),
+        logging.makeLogRecord({"name": "app", "msg": "x", "stack_info": hostile}),
+        logging.makeLogRecord({"name": "app", "msg": "x", "exc_text": hostile}),
+        *(logging.makeLogRecord({"name": "app", "msg": "x", "exc_info": _raised(each)}) for each in _errors(hostile)),
     ]
+
+
+_RUN = ("job", "tenant", "execution_id", "state", "reason", "error")
+
+
+def _errors(hostile: str) -> list[BaseException]:
+    noted, caused = ValueError("x"), ValueError("x")
+    noted.add_note(hostile)
+    caused.__cause__ = KeyError(hostile)
+    named = type(hostile.replace("\0", ""), (Exception,), {})("forged")
+    return [ValueError(hostile), noted, caused, named, ExceptionGroup(hostile, [OSError(hostile)])]
+
+
+def _raised(error: BaseException) -> tuple[type[BaseException], BaseException, None]:
+    return type(error), error, None
 
 
 @pytest.mark.parametrize("char", STEERING, ids=ascii)
@@ -46,6 +72,37 @@ def test_no_formatter_passes_it_on(char: str) -> None:
 def test_a_message_cannot_forge_a_line(formatter: logging.Formatter) -> None:
     record = logging.makeLogRecord({"name": "app", "msg": "done\n12:00:00.000 INFO     paid", "levelname": "INFO"})
     assert "\n" not in formatter.format(record)
+
+
+@pytest.mark.parametrize("formatter", FORMATTERS)
+def test_nothing_else_of_a_record_can_either(formatter: logging.Formatter) -> None:
+    """What takes several lines, such as a traceback, is indented below the line that it belongs to."""
+    for record in _records("done\n12:00:00.000 INFO     forged"):
+        further = formatter.format(record).split("\n")[1:]
+        assert all(line.startswith("    ") for line in further if line), (record.__dict__, further)
+
+
+def test_an_escape_sequence_cannot_be_split_over_two_records() -> None:
+    written = [
+        ConsoleFormatter().format(logging.makeLogRecord({"name": "app", "msg": part}))
+        for part in ("\x1b]0;", "owned\x07")
+    ]
+    assert all(line.isprintable() for line in written)
+
+
+def test_a_traceback_stays_as_it_was_for_the_other_handlers() -> None:
+    record = logging.makeLogRecord({"name": "app", "msg": "x", "exc_info": _raised(ValueError("\x1b[2J"))})
+    ConsoleFormatter().format(record)
+    assert json.loads(JsonFormatter().format(record))["traceback"] == "ValueError: \x1b[2J"
+    assert ConsoleFormatter().format(record).endswith("\n    ValueError: \\x1b[2J")
+
+
+@pytest.mark.parametrize("char", STEERING, ids=ascii)
+def test_lines_of_mainspring_are_safe_in_any_other_formatter(char: str) -> None:
+    """An application that has set up logging itself uses formatters that escape nothing."""
+    hostile = f"safe{char}[2J"
+    text = EventText("job_failed", {"job": hostile, "error": hostile, "reasons": [hostile]})
+    assert str(text).isprintable()
 
 
 def test_tracebacks_keep_their_lines_only() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import textwrap
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,8 @@ from ...model.values.terminal_text import on_terminal
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
 INDENT = 36
 """Where the text of an event begins: after the time, the level and the name of the event."""
+BELOW = "    "
+"""Before each line of a traceback."""
 _COLOURS = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 
 
@@ -66,24 +69,23 @@ class ConsoleFormatter(logging.Formatter):
         self._process = "" if process is None else f"[{process}] "
         self._indent = " " * (indent + len(self._process))
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        origin = "" if record.name.partition(".")[0] == "mainspring" else f"{on_terminal(record.name, keep='')}: "
-        return f"{self.time(_time(record))} {self.level(record.levelname)}{origin}{self.text(record)}"
-
     def format(self, record: logging.LogRecord) -> str:
-        if record.exc_text:  # another formatter has kept it as it was
-            record.exc_text = on_terminal(record.exc_text)
-        return super().format(record)
+        """Every part is escaped, and what takes several lines is indented: no text can pass for another line."""
+        record.message = record.getMessage()
+        traceback = record.exc_text or (self.formatException(record.exc_info) if record.exc_info else "")
+        below = [textwrap.indent(on_terminal(text), BELOW) for text in (traceback, record.stack_info) if text]
+        return "\n".join([self.formatMessage(record), *below])
 
-    def formatException(self, ei: Any) -> str:
-        return on_terminal(super().formatException(ei))
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        origin = "" if record.name.partition(".")[0] == "mainspring" else f"{one_line(record.name)}: "
+        return f"{self.time(_time(record))} {self.level(record.levelname)}{origin}{self.text(record)}"
 
     def time(self, moment: datetime) -> str:
         return self.dim(moment.astimezone().strftime("%H:%M:%S.%f")[:-3])
 
     def level(self, name: str) -> str:
         """The level and the number of the process."""
-        return f"{self.coloured(f'{name:<8}', _COLOURS.get(name, '0'))} {self._process}"
+        return f"{self.coloured(f'{one_line(name):<8}', _COLOURS.get(name, '0'))} {self._process}"
 
     def event(self, name: str) -> str:
         return self.bold(f"{name:<13}")
@@ -92,16 +94,16 @@ class ConsoleFormatter(logging.Formatter):
         """Mainspring's own lines begin with the event, lines of handlers with their job."""
         event, job = getattr(record, "event", None), getattr(record, "job", None)
         if event is not None and record.name.startswith("mainspring"):
-            return f"{self.event(event)} {on_terminal(self._event_text(record, str(event)))}"
-        message = on_terminal(record.message, keep="")
-        text = f"{self.bold(on_terminal(str(job), keep=''))}: {message}" if job is not None else message
+            return f"{self.event(one_line(event))} {on_terminal(self._event_text(record, str(event)))}"
+        message = one_line(record.message)
+        text = f"{self.bold(one_line(job))}: {message}" if job is not None else message
         execution_id = getattr(record, "execution_id", None)
         if execution_id is None:
             return text
         tenant, attempt = getattr(record, "tenant", None), getattr(record, "attempt", None)
-        whose = "" if tenant is None else f"tenant={on_terminal(str(tenant), keep='')} "
+        whose = "" if tenant is None else f"tenant={one_line(tenant)} "
         again = f"attempt={attempt} " if isinstance(attempt, int) and attempt > 1 else ""
-        return f"{text} {self.dim(f'{whose}{again}{short_id(str(execution_id))}')}"
+        return f"{text} {self.dim(f'{whose}{again}{one_line(short_id(str(execution_id)))}')}"
 
     def _event_text(self, record: logging.LogRecord, event: str) -> str:
         """Further lines stand below the first."""
@@ -119,6 +121,10 @@ class ConsoleFormatter(logging.Formatter):
 
     def coloured(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
+
+
+def one_line(value: object) -> str:
+    return on_terminal(str(value), keep="")
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -165,7 +171,7 @@ class EventText:
 
 def first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
-    return line if line.isprintable() else on_terminal(json.dumps(line, ensure_ascii=False), keep="")
+    return line if line.isprintable() else one_line(json.dumps(line, ensure_ascii=False))
 
 
 def _short_fields(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -220,4 +226,4 @@ def plain(value: Any) -> str:
     if isinstance(value, list | tuple):
         value = ",".join(map(str, value))
     text = f"{value:.10g}" if isinstance(value, float) else str(value)
-    return text if text and _BARE.issuperset(text) else json.dumps(text, ensure_ascii=False)
+    return text if text and _BARE.issuperset(text) else one_line(json.dumps(text, ensure_ascii=False))

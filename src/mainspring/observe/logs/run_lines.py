@@ -6,8 +6,7 @@ import logging
 from typing import Any
 
 from ...model.values.ids import ENDING
-from ...model.values.terminal_text import on_terminal
-from .formats import ConsoleFormatter, first_line
+from .formats import ConsoleFormatter, first_line, one_line
 from .setup import already_configured, is_coloured, write_to_stderr
 
 ENDINGS = frozenset({"job_end", "job_failed", "job_retry", "job_snoozed", "job_handed_back", "job_skipped"})
@@ -49,9 +48,9 @@ class RunLineFormatter(ConsoleFormatter):
     def _run_line(self, record: Any) -> str:
         """The job, how it ended, where to look at it; an error or reason without a traceback below."""
         fields: dict[str, Any] = record.__dict__
-        tenant = f" for {on_terminal(str(fields['tenant']), keep='')}" if fields.get("tenant") else ""
-        line = f"{self.bold(record.job)}{tenant} {self._ending(fields)}"
-        line += f"  {self._dashboard}/executions/{record.execution_id[-ENDING:]}"
+        tenant = f" for {one_line(fields['tenant'])}" if fields.get("tenant") else ""
+        line = f"{self.bold(one_line(record.job))}{tenant} {self._ending(fields)}"
+        line += f"  {self._dashboard}/executions/{one_line(record.execution_id[-ENDING:])}"
         why = None if record.exc_text else fields.get("error") or self._why(fields)
         return line if why is None else f"{line}\n{' ' * INDENT}{first_line(str(why))}"
 
@@ -67,7 +66,7 @@ class RunLineFormatter(ConsoleFormatter):
             case "job_handed_back":
                 return "handed back"
             case "job_skipped":
-                return f"skipped ({fields.get('reason')})"
+                return f"skipped ({one_line(fields.get('reason'))})"
             case _:
                 return f"{self._state(fields['state'])}{took}"
 
@@ -76,7 +75,7 @@ class RunLineFormatter(ConsoleFormatter):
         return fields.get("reason") if fields["event"] == "job_end" else None
 
     def _state(self, name: str) -> str:
-        return self.coloured(name, _STATE_COLOURS.get(name, "0"))
+        return self.coloured(one_line(name), _STATE_COLOURS.get(name, "0"))
 
 
 def _took(duration_ms: float | None) -> str:
