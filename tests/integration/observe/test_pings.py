@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -219,6 +220,59 @@ def test_the_thread_ends_when_nothing_is_to_be_sent(monkeypatch: pytest.MonkeyPa
         pings(started(again, "https://quick.example/x"))
         until_blocking(lambda: pings._thread is None)
         assert len(monitor.answered) == again
+
+
+@pytest.mark.req("OBS-6", "OBS-7")
+def test_pings_are_sent_again_after_their_thread_had_no_file_for_its_event_loop(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full() -> asyncio.AbstractEventLoop:
+        raise OSError(24, "Too many open files")
+
+    monitor = Monitor("hangs")
+    pings = Pings(monitor)
+    with monkeypatch.context() as broken:
+        broken.setattr(asyncio.events, "new_event_loop", full)
+        pings(started(1, "https://quick.example/x"))
+        until_blocking(lambda: "Too many open files" in caplog.text)
+    until_blocking(lambda: pings._thread is not None and not pings._thread.is_alive())
+    pings(started(2, "https://quick.example/x"))
+    assert pings.flush(20)
+    assert len(monitor.answered) == 2
+
+
+@pytest.mark.req("OBS-6", "OBS-7")
+def test_pings_are_sent_again_after_their_thread_could_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monitor = Monitor("hangs")
+    pings = Pings(monitor)
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", full)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            pings(started(1, "https://quick.example/x"))
+    pings(started(2, "https://quick.example/x"))
+    assert pings.flush(20)
+    assert len(monitor.answered) == 2
+
+
+@pytest.mark.req("OBS-6")
+def test_a_forked_child_sends_its_own_pings() -> None:
+    monitor = Monitor("hangs")
+    pings = Pings(monitor)
+    pings(started(1, "https://hangs.example/x"))
+    pings(started(2, "https://hangs.example/x"))
+    until_blocking(lambda: len(monitor.asked) == AT_ONCE_PER_HOST)
+    if not (child := os.fork()):
+        monitor.hangs = "no host"
+        pings(started(3, "https://hangs.example/x"))
+        os._exit(0 if pings.flush(20) and len(monitor.answered) == 1 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    monitor.go_on.set()
+    pings(started(4, "https://quick.example/x"))
+    assert pings.flush(20)
+    assert len(monitor.answered) == 3
 
 
 @pytest.mark.req("OBS-6")

@@ -106,11 +106,19 @@ class Pings:
         return longest.pop()
 
     def _wake(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="mainspring-pings", daemon=True)
-            self._thread.start()
+        if self._thread is None or not self._thread.is_alive():
+            self._start_thread()
         elif self._loop is not None:
             self._loop.call_soon_threadsafe(self._news.set)
+
+    def _start_thread(self) -> None:
+        """The thread before may have died: for want of files, or because this process was forked."""
+        self._loop = None
+        self._count -= self._busy.total()
+        self._busy.clear()
+        thread = threading.Thread(target=self._run, name="mainspring-pings", daemon=True)
+        thread.start()
+        self._thread = thread
 
     @property
     def waiting(self) -> bool:
@@ -134,7 +142,11 @@ class Pings:
 
     # --- in the thread ------------------------------------------------------------------------------------
     def _run(self) -> None:
-        asyncio.run(self._send_all())
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._send_all())
+        except OSError as error:
+            _log.warning("pings cannot be sent for now: %s", error)
 
     async def _send_all(self) -> None:
         """Send until nothing has come for a while."""
