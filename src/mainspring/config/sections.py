@@ -54,35 +54,46 @@ class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Setting(
             module_and_name,
-            "how child processes find the application, as `MODULE:APP`, or a function that returns it; none given: by "
-            "the name it has in its module",
+            "how child processes find the application: `MODULE:APP`, where `APP` may be a function that returns it; by "
+            "default, the name that it has in its module",
         ),
     ] = None
     application: Annotated[
         str,
         Setting(
             text,
-            "the name of this application among others on the same database; none given: the module that creates it",
+            "the name of this application among others on the same database; by default, the module that creates it",
         ),
     ] = ""
     enabled: Annotated[bool, Setting(switch, "false: nothing starts in this process")] = True
     roles: Annotated[
-        tuple[str, ...], Setting(each(one_of(*ROLES)), "what this process does: `scheduler`, `worker`, `api`")
+        tuple[str, ...], Setting(each(one_of(*ROLES)), "what this process does: any of `scheduler`, `worker` and `api`")
     ] = ("scheduler", "worker")
-    timezone: Annotated[str, Setting(zone_of, "the zone of jobs that name none", ("date_range", "timezone"))] = "UTC"
-    release: Annotated[str, Setting(text, "recorded with the jobs this process declares")] = ""
-    prune: Annotated[bool, Setting(switch, "true: at start, remove jobs of code that no running process declares")] = (
-        False
-    )
+    timezone: Annotated[
+        str, Setting(zone_of, "the time zone of jobs that do not set one", ("date_range", "timezone"))
+    ] = "UTC"
+    release: Annotated[
+        str, Setting(text, "the release of your code, recorded with the jobs that this process declares")
+    ] = ""
+    prune: Annotated[
+        bool,
+        Setting(
+            switch,
+            "true: a process that starts removes jobs that were declared by code and that no running process declares",
+        ),
+    ] = False
     auto_migrate: Annotated[
         bool,
-        Setting(switch, "false: a start only checks the schema of the database; `mainspring db migrate` changes it"),
+        Setting(
+            switch,
+            "false: a process that starts only checks the schema of the database; `mainspring db migrate` changes it",
+        ),
     ] = True
     uvloop: Annotated[
         Auto,
         Setting(
             switch_or_auto,
-            "the event loop of `mainspring run` and `app.run`: `auto` takes uvloop where it is installed",
+            "the event loop of `mainspring run` and `app.run`: `auto` uses uvloop if it is installed",
         ),
     ] = "auto"
 
@@ -91,51 +102,58 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How this process takes work, keeps its leases and stops. Durations are seconds."""
 
     queues: Annotated[
-        tuple[str, ...] | None, Setting(queue_names, "the queues this worker takes from; none given: all")
+        tuple[str, ...] | None, Setting(queue_names, "the queues that this worker serves; by default, all")
     ] = None
-    exclude: Annotated[tuple[str, ...], Setting(names, "handlers whose executions this worker does not take")] = ()
-    concurrency: Annotated[int, Setting(number(1, 1000), "executions at once in one worker")] = defaults.CONCURRENCY
-    poll_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often to look for work when no wake-up came")] = (
+    exclude: Annotated[tuple[str, ...], Setting(names, "handlers whose executions this worker does not claim")] = ()
+    concurrency: Annotated[int, Setting(number(1, 1000), "how many executions one worker runs at once")] = (
+        defaults.CONCURRENCY
+    )
+    poll_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often to look for work if no wake-up arrives")] = (
         defaults.POLL_INTERVAL
     )
     lease: Annotated[
         float,
-        Setting(seconds(0.1, DAY), "how long an execution stays with a worker that sends no heartbeat"),
+        Setting(seconds(0.1, DAY), "how long a worker owns an execution without sending a heartbeat"),
     ] = defaults.LEASE
     heartbeat: Annotated[
         float,
-        Setting(seconds(0.01, DAY), "how often leases are renewed; at most half the lease"),
+        Setting(
+            seconds(0.01, DAY),
+            "how often a worker renews its leases; at most half the lease, and by default a third of it",
+        ),
     ] = defaults.HEARTBEAT
-    rescue_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often to look for leases that ran out")] = (
+    rescue_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often to look for expired leases")] = (
         defaults.RESCUE_INTERVAL
     )
     fold_interval: Annotated[
         float,
         Setting(seconds(0.01, DAY), "how often to finish interrupted follow-ups and to add up statistics"),
     ] = defaults.FOLD_INTERVAL
-    retention_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often history is pruned")] = (
+    retention_interval: Annotated[float, Setting(seconds(0.01, DAY), "how often to delete old history")] = (
         defaults.RETENTION_INTERVAL
     )
-    wakeups: Annotated[bool, Setting(switch, "false: polling only")] = True
+    wakeups: Annotated[bool, Setting(switch, "false: the process finds work by polling only")] = True
     start_timeout: Annotated[
         float,
         Setting(
             seconds(0.0, DAY),
-            "how long a start waits for a database that cannot be reached yet; 0: not at all",
+            "how long a process that starts waits for a database that it cannot reach yet; 0: not at all",
         ),
     ] = defaults.START_TIMEOUT
-    stop_timeout: Annotated[float, Setting(seconds(0.1, DAY), "how long a stop may take in all")] = (
+    stop_timeout: Annotated[float, Setting(seconds(0.1, DAY), "how long the stop of a process may take in all")] = (
         defaults.STOP_TIMEOUT
     )
     stop_reserve: Annotated[
         float,
         Setting(
             seconds(0.0, DAY),
-            "the last part of `stop_timeout`, for cancelling and handing back; at most half of a shorter stop",
+            "the end of `stop_timeout`, reserved for cancelling handlers and handing back executions; a shorter stop "
+            "reserves at most half of its time",
         ),
     ] = defaults.STOP_RESERVE
     payload_limit: Annotated[
-        int, Setting(number(1024, 64 * 1024 * 1024), "the largest parameters, in bytes of JSON")
+        int,
+        Setting(number(1024, 64 * 1024 * 1024), "the maximum size of the parameters of an execution, in bytes of JSON"),
     ] = defaults.PAYLOAD_LIMIT
 
 
@@ -151,17 +169,17 @@ class IsolationSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = defaults.ISOLATION_CANCEL_GRACE
     isolation_term_grace: Annotated[
         float,
-        Setting(seconds(0.0, DAY), "how long it gets from SIGTERM to SIGKILL"),
+        Setting(seconds(0.0, DAY), "how long a handler in a child process gets from SIGTERM to SIGKILL"),
     ] = defaults.ISOLATION_TERM_GRACE
     isolation_recycle_executions: Annotated[
-        int, Setting(number(1, 1_000_000_000), "a child process is replaced after so many executions")
+        int, Setting(number(1, 1_000_000_000), "the number of executions after which a child process is replaced")
     ] = defaults.ISOLATION_RECYCLE_EXECUTIONS
     isolation_recycle_age: Annotated[
-        float, Setting(seconds(1.0, 365 * DAY), "a child process is replaced after this time")
+        float, Setting(seconds(1.0, 365 * DAY), "the age at which a child process is replaced")
     ] = defaults.ISOLATION_RECYCLE_AGE
     isolation_recycle_growth: Annotated[
         int,
-        Setting(size, "a child process that holds so much more than when it was new is replaced, in bytes"),
+        Setting(size, "a child process whose memory has grown by this many bytes is replaced"),
     ] = defaults.ISOLATION_RECYCLE_GROWTH
 
 
@@ -169,13 +187,14 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What handlers see of this process."""
 
     username: Annotated[
-        str, Setting(text, "`ctx.username` of executions that no user asked for", ("context", "username"))
+        str, Setting(text, "`ctx.username` of executions that no user started", ("context", "username"))
     ] = defaults.USERNAME
     channel: Annotated[
         str | None,
         Setting(
             text,
-            "what handlers read as `ctx.channel`: where their work comes from; not set: the trigger of the execution",
+            "what handlers read as `ctx.channel`: where their work comes from; by default, the trigger of the "
+            "execution",
             ("context", "channel"),
         ),
     ] = None
@@ -183,20 +202,24 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: Annotated[
-        str, Setting(one_of("console", "json", case=str.lower), "`console` or `json` (`mainspring run`)")
+        str,
+        Setting(
+            one_of("console", "json", case=str.lower), "the format of the log of `mainspring run`: `console` or `json`"
+        ),
     ] = "console"
     log_level: Annotated[
         str,
         Setting(
             one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", case=str.upper),
-            "the lowest level logged (`mainspring run`)",
+            "the lowest level that `mainspring run` logs",
         ),
     ] = "INFO"
     tracing: Annotated[
         Auto,
         Setting(
             switch_or_auto,
-            "OpenTelemetry spans: `auto` makes them where the application has set a tracer provider before",
+            "whether to record OpenTelemetry spans: `auto` records them if the application has set a tracer provider "
+            "before the start",
         ),
     ] = "auto"
 
@@ -206,13 +229,13 @@ class RedisSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     locks: Annotated[
         str,
-        Setting(one_of("store", "redis"), "where locks are kept: in the `store`, or on `redis`", ("lock", "backend")),
+        Setting(one_of("store", "redis"), "where locks are kept: in the `store` or on `redis`", ("lock", "backend")),
     ] = "store"
     redis_url: Annotated[
         str | None,
         Setting(
             redis_server,
-            "the Redis or Valkey server, if one is used: `redis://host:6379/0?prefix=shop`",
+            "the Redis or Valkey server for locks or wake-ups: `redis://host:6379/0?prefix=shop`",
             ("lock", "redis_url"),
             secret=True,
         ),
@@ -221,14 +244,17 @@ class RedisSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
-    host: Annotated[str, Setting(host_address, "where a process with the role `api` listens")] = "127.0.0.1"
-    port: Annotated[int, Setting(number(0, 65_535), "its port; 0 for a free one")] = 8700
-    dashboard: Annotated[bool, Setting(switch, "false: no dashboard beside the HTTP interface")] = True
+    host: Annotated[str, Setting(host_address, "the address on which a process with the role `api` listens")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, Setting(number(0, 65_535), "the port on which it listens; 0: any free port")] = 8700
+    dashboard: Annotated[bool, Setting(switch, "false: the HTTP interface has no dashboard")] = True
     api_handler: Annotated[
         str | None,
         Setting(
             identifier,
-            "the handler of jobs created over HTTP that name none; unknown fields are its parameters then",
+            "the handler of jobs created over HTTP that do not name one; unknown fields of the request then become its "
+            "parameters",
         ),
     ] = None
 
@@ -237,18 +263,19 @@ class MonitoringSettings(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: Annotated[
         int | None,
         Setting(
-            number(0, 65_535), "a port of `host` for `/metrics`, for processes without the role `api`; 0 for a free one"
+            number(0, 65_535),
+            "the port of `/metrics` on `host`, for processes without the role `api`; 0: any free port",
         ),
     ] = None
-    metrics_jobs: Annotated[int, Setting(number(1, 100_000), "how many jobs have metrics of their own")] = 1_000
+    metrics_jobs: Annotated[int, Setting(number(1, 100_000), "how many jobs have separate metrics")] = 1_000
     private_urls: Annotated[
-        bool, Setting(switch, "true: addresses of pings and webhooks may lead to this machine or a private network")
+        bool, Setting(switch, "true: pings and webhooks may go to this machine and to private networks")
     ] = False
     egress_proxy: Annotated[
         str | None,
         Setting(
             proxy_server,
-            "the HTTP proxy through which pings and webhooks leave, if one is used: `http://user@proxy.internal:3128`",
+            "the HTTP proxy through which pings and webhooks are sent: `http://user@proxy.internal:3128`",
             secret=True,
         ),
     ] = None
@@ -256,7 +283,7 @@ class MonitoringSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Setting(
             smtp_server,
-            "the server for webhooks of the format `email`, if one is used: `smtp://user@host:587?from=jobs@example.com`",
+            "the mail server for webhooks of the format `email`: `smtp://user@host:587?from=jobs@example.com`",
             secret=True,
         ),
     ] = None
@@ -269,8 +296,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Setting(
             of_option("max_attempts"),
-            f"tries of jobs that do not say; none given: {defaults.SCHEDULED_ATTEMPTS} with a schedule, "
-            f"{defaults.ENQUEUED_ATTEMPTS} on demand, {defaults.API_RETRIES + 1} if created over HTTP",
+            f"the `max_attempts` of jobs that do not set it; by default, {defaults.SCHEDULED_ATTEMPTS} with a "
+            f"schedule, {defaults.ENQUEUED_ATTEMPTS} on demand, {defaults.API_RETRIES + 1} if created over HTTP",
             ("retry", "max_attempts"),
         ),
     ] = None
@@ -278,7 +305,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         Retry | None,
         Setting(
             of_option("retry"),
-            "waits between tries of jobs that do not say: `queue`, `tenant` or `patient`, or a table",
+            "the `retry` of jobs that do not set it, the waits between attempts: `queue`, `tenant`, `patient` or a "
+            "table",
             ("retry", "policy"),
         ),
     ] = None
@@ -286,8 +314,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Setting(
             of_option("run_timeout"),
-            "the longest a run may take as a whole, tenants and retries included, of jobs that do not say; "
-            "none given: any time",
+            "the `run_timeout` of jobs that do not set it: how long a run may take in all, with its tenants and "
+            "retries; by default, any time",
             ("lock", "timeout"),
         ),
     ] = None
@@ -295,15 +323,16 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         Isolation,
         Setting(
             of_option("isolation"),
-            "where plain functions run that do not say: in a `thread`, or in a `process` that a timeout can stop",
+            "the `isolation` of plain functions that do not set it: run in a `thread`, or in a `process`, which a "
+            "timeout can stop",
         ),
     ] = "thread"
     date_range_type: Annotated[
         Literal["yesterday", "today", "custom"] | None,
         Setting(
             one_of("yesterday", "today", "custom", case=str.lower),
-            "the window of jobs that name none: `yesterday`, `today`, or `custom`, which needs "
-            "`date_range_offset_days`; none given: no window",
+            "the `window` of jobs that do not set it: `yesterday`, `today`, or `custom`, which needs "
+            "`date_range_offset_days`; by default, no window",
             ("date_range", "type"),
         ),
     ] = None
@@ -311,7 +340,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Setting(
             number(0, 3_650),
-            "with `custom`: one whole day, so many days before that of the tick; 2 is the day before yesterday",
+            "with `custom`: how many days before the tick the window is, a whole day; 2 is the day before yesterday",
             ("date_range", "offset_days"),
         ),
     ] = None
@@ -319,7 +348,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         Setting(
             duration,
-            "the longest window that a caller may ask for, of jobs that set no `max_span`; none given: any",
+            "the longest window that a caller may request, for jobs that do not set `max_span`; by default, any",
             ("date_range", "max_span"),
         ),
     ] = None
@@ -327,7 +356,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Setting(
             of_option("tenant_concurrency"),
-            "tenants of one execution at once, of jobs that do not say; none given: any number",
+            "the `tenant_concurrency` of jobs that do not set it: how many tenants of one execution run at once; by "
+            "default, any number",
             ("tenant", "concurrency"),
         ),
     ] = None
@@ -335,7 +365,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Setting(
             of_option("tenant_max_attempts"),
-            f"tries of a tenant, of jobs that do not say; none given: {defaults.TENANT_ATTEMPTS}",
+            f"the `tenant_max_attempts` of jobs that do not set it; by default, {defaults.TENANT_ATTEMPTS}",
             ("tenant", "max_attempts"),
         ),
     ] = None
@@ -343,7 +373,8 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         Retry | None,
         Setting(
             of_option("tenant_retry"),
-            "waits between tries of a tenant, of jobs that do not say; none given: `tenant`",
+            "the `tenant_retry` of jobs that do not set it, the waits between attempts of a tenant; by default, "
+            "`tenant`",
             ("tenant", "retry"),
         ),
     ] = None
@@ -351,7 +382,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Setting(
             of_option("continue_on_failure"),
-            "false: a tenant that fails stops those not started yet, of jobs that do not say",
+            "the `continue_on_failure` of jobs that do not set it; false: once a tenant fails, no more tenants start",
             ("tenant", "continue_on_failure"),
         ),
     ] = True

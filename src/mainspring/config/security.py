@@ -37,56 +37,64 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Who may use the HTTP interface. Tokens may be signed with `jwt_algorithms` only, whatever a token says."""
 
     sys_allow: Annotated[
-        tuple[str, ...], Setting(networks, "networks that may use `/_sys/*`; none given: this machine only")
+        tuple[str, ...], Setting(networks, "networks that may use `/_sys/*`; by default, this machine only")
     ] = ()
     api_allow: Annotated[
-        tuple[str, ...], Setting(networks, "networks that may use the HTTP interface at all; none given: every one")
+        tuple[str, ...], Setting(networks, "networks that may use the HTTP interface at all; by default, every network")
     ] = ()
     hooks_allow: Annotated[
-        tuple[str, ...], Setting(networks, "networks that may send to `/hooks/*`; none given: those of `api_allow`")
+        tuple[str, ...], Setting(networks, "networks that may send to `/hooks/*`; by default, those in `api_allow`")
     ] = ()
     trusted_proxies: Annotated[
         tuple[str, ...],
-        Setting(proxies, "networks of proxies whose word on addresses counts, `unix` for a Unix socket"),
+        Setting(
+            proxies, "networks of proxies whose forwarding headers are believed; `unix` for a proxy on a Unix socket"
+        ),
     ] = ()
     proxy_header: Annotated[
         str,
         Setting(
             one_of("x-forwarded-for", "forwarded", case=str.lower),
-            "the header those proxies write: `x-forwarded-for` or `forwarded`",
+            "the header that these proxies write: `x-forwarded-for` or `forwarded`",
         ),
     ] = "x-forwarded-for"
     api_hosts: Annotated[
-        tuple[str, ...], Setting(host_names, "further names of this host, for use without authentication")
+        tuple[str, ...],
+        Setting(host_names, "more names of this host that requests may use if there is no authentication"),
     ] = ()
-    allow_loopback: Annotated[bool, Setting(switch, "true: this machine needs no credentials, though others do")] = (
-        False
-    )
-    api_tokens: Annotated[bool, Setting(switch, "true: API tokens are accepted (`mainspring token create`)")] = False
+    allow_loopback: Annotated[
+        bool, Setting(switch, "true: requests from this machine need no credentials, even if others do")
+    ] = False
+    api_tokens: Annotated[
+        bool, Setting(switch, "true: the HTTP interface accepts API tokens (`mainspring token create`)")
+    ] = False
     jwt_algorithms: Annotated[
         tuple[str, ...],
         Setting(
             each(one_of(*HMAC, *PUBLIC_KEY)),
-            "what JWTs may be signed with, such as `RS256`; with `jwt_secret`: `HS256`",
+            "the algorithms with which JWTs may be signed, such as `RS256`; with `jwt_secret`, the default is `HS256`",
         ),
     ] = ()
     jwt_secret: Annotated[
-        Secret | None, Setting(secret, "the shared secret of JWTs, 32 bytes at least; never shown", secret=True)
+        Secret | None, Setting(secret, "the shared secret of JWTs, at least 32 bytes; never shown", secret=True)
     ] = None
-    jwt_key_file: Annotated[str | None, Setting(file, "the public key of JWTs, a PEM file")] = None
+    jwt_key_file: Annotated[str | None, Setting(file, "a PEM file with the public key of JWTs")] = None
     jwt_jwks_file: Annotated[
-        str | None, Setting(file, "the public keys of JWTs, a JWKS file; read again when it changes")
+        str | None, Setting(file, "a JWKS file with the public keys of JWTs; read again when it changes")
     ] = None
-    jwt_audience: Annotated[str | None, Setting(some_text, "the audience that JWTs must be for")] = None
-    jwt_issuer: Annotated[str | None, Setting(some_text, "the issuer that JWTs must be from")] = None
-    jwt_leeway: Annotated[float, Setting(seconds(0, MAX_LEEWAY), "how far clocks may differ; at most 60")] = 10.0
-    jwt_role_claim: Annotated[str, Setting(some_text, "the claim that names the role")] = "role"
+    jwt_audience: Annotated[str | None, Setting(some_text, "the audience that JWTs must name")] = None
+    jwt_issuer: Annotated[str | None, Setting(some_text, "the issuer that JWTs must name")] = None
+    jwt_leeway: Annotated[
+        float, Setting(seconds(0, MAX_LEEWAY), "how far the clocks of issuer and server may differ; at most 60")
+    ] = 10.0
+    jwt_role_claim: Annotated[str, Setting(some_text, "the claim of a JWT that names the role")] = "role"
     failed_logins_per_minute: Annotated[
-        int, Setting(number(1, 100_000), "wrong credentials from one address, before it has to wait")
+        int,
+        Setting(number(1, 100_000), "how many wrong credentials an address may send in a minute before it is blocked"),
     ] = 10
     audit_retention: Annotated[
         float | None,
-        Setting(retention, 'how long audit records are kept; text such as `"400d"`, or `"forever"`'),
+        Setting(retention, 'how long to keep audit records; text such as `"400d"`, or `"forever"`'),
     ] = 400 * DAY
 
     @property
