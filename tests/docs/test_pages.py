@@ -14,17 +14,22 @@ import pytest
 from mainspring.cli.root import root
 from mainspring.model.policies import RETRY_PRESETS as PRESETS
 from mainspring.model.windows import NAMES as WINDOWS
+from tests.docs.blocks import ALL
+from tests.docs.table import covered_elsewhere
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
+CODE: dict[str, list[str]] = {}
+for block in ALL:
+    if block.language == "python" and block.page != "README.md" and not covered_elsewhere(block):
+        CODE.setdefault(block.page, []).append(block.text)
 
 
-@pytest.mark.parametrize("page", [page for page in WITH_CODE if page.name != "README.md"], ids=lambda page: page.name)
-def test_the_blocks_of_a_page_run(page: Path, scripts: subprocess.Popen[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", CODE)
+def test_the_blocks_of_a_page_run(page: str, scripts: subprocess.Popen[str], tmp_path: Path) -> None:
     script = tmp_path / "page.py"
-    script.write_text("\n".join(BLOCK.findall(page.read_text())))
+    script.write_text("\n".join(CODE[page]))
     assert scripts.stdin is not None
     assert scripts.stdout is not None
     scripts.stdin.write(f"{script}\n")
