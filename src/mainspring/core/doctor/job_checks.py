@@ -131,7 +131,7 @@ def secrets(jobs: JobsFacts) -> Iterator[Found]:
         for path, value in _texts(spec.params):
             looks = SECRET_NAME.search(path.rpartition(".")[2]) or SECRET_VALUE.match(value)
             if looks and value and not is_secret(path, spec.secret):
-                words = f"the parameter {path!r} looks like a secret, and whoever sees the job can read it"
+                words = f"the parameter {path!r} looks like a secret, and everyone who sees the job can read it"
                 yield Found(f"job {each.job.name}: {words}")
 
 
@@ -165,7 +165,7 @@ CHECKS = (
         "jobs",
         "stored jobs that this release cannot read, such as one with an unknown time zone",
         "error",
-        "Update the time zone data or mainspring here; or correct the job: mainspring jobs edit JOB --timezone ZONE",
+        "Update the time zone data or Mainspring here, or correct the job: mainspring jobs edit JOB --timezone ZONE",
         ("jobs",),
         unreadable,
     ),
@@ -181,7 +181,7 @@ CHECKS = (
     Check(
         "schedule_past",
         "jobs",
-        "jobs that were due once, before they existed",
+        "jobs whose only run was due before they were created",
         "warning",
         "Correct the date, or run it now: mainspring jobs trigger JOB",
         ("jobs",),
@@ -199,7 +199,7 @@ CHECKS = (
     Check(
         "schedule_crowd",
         "jobs",
-        f"{CROWD} or more jobs at the same second",
+        f"{CROWD} or more jobs that are due in the same second",
         "note",
         'Spread them: cron("0 0 * * *").spread("10m")',
         ("jobs",),
@@ -226,7 +226,7 @@ CHECKS = (
     Check(
         "job_pause_forgotten",
         "jobs",
-        "jobs that are paused for more than a week, without end",
+        "jobs that have been paused for more than a week and have no end set",
         "warning",
         "Resume it, or disable it in code",
         ("jobs",),
@@ -246,14 +246,14 @@ CHECKS = (
         "jobs",
         "parameters that look like keys or passwords and are not declared secret",
         "warning",
-        'Declare it: secret=("NAME",), and better: read it from the environment inside the handler',
+        'Declare it: secret=("NAME",). Better: read it from the environment inside the handler',
         ("jobs",),
         secrets,
     ),
     Check(
         "history_endless",
         "jobs",
-        "a large history beside jobs that keep theirs for years",
+        "a large history, and jobs that keep theirs for years",
         "warning",
         "Set retention=Retention(days=30) for them, or archive and delete",
         ("jobs", "live"),
