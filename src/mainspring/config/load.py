@@ -112,7 +112,7 @@ def _not_a_setting(variable: str, value: str) -> bool:
         return True  # of an assistant, an API token or a JWT; `true` was meant for MAINSPRING_API_TOKENS
     # Kubernetes sets these in every pod beside a Service called "mainspring", or "mainspring-api" and the like.
     return bool(re.fullmatch(r"(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT_[0-9]+_.+)", name)) or (
-        bool(re.fullmatch(r"(.+_)?PORT", name)) and "://" in value
+        bool(re.fullmatch(r"(.+_)?PORT", name)) and value.startswith(("tcp://", "udp://", "sctp://"))
     )
 
 

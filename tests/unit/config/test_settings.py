@@ -198,6 +198,11 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
     assert load({}, kubernetes | others, None).in_force() == Settings().in_force()
 
 
+def test_an_address_where_a_port_belongs_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="MAINSPRING_METRICS_PORT"):
+        load({}, {"MAINSPRING_METRICS_PORT": "http://127.0.0.1:9464"}, None)
+
+
 @pytest.mark.req("OPS-2", "OPS-8")
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
