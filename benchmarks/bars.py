@@ -53,7 +53,7 @@ def judged(results: Results) -> list[Judged]:
 
 def at_least(bar: float, measure: str, beside: str, ours: float | None, theirs: float | None) -> Judged:
     times = ratio(ours, theirs)
-    figure = "" if times is None else f"{number(ours or 0)} to {number(theirs or 0)}: {times:.2f} x"
+    figure = "" if times is None else f"{number(ours or 0)} against {number(theirs or 0)}: {times:.2f} x"
     return Judged(measure, f"at least {bar:g} x {beside}", figure, None if times is None else times >= bar)
 
 
@@ -97,9 +97,9 @@ def _delays(of: Figures) -> Iterator[Judged]:
     half, most = (of.value(measure, "Mainspring", figure) for figure in ("p50_ms", "p99_ms"))
     raw = of.value(measure, "raw loop", "p50_ms")
     times, own = ratio(half, raw), ratio(most, half)
-    figure = "" if times is None else f"{number(half or 0)} ms to {number(raw or 0)} ms: {times:.2f} x"
+    figure = "" if times is None else f"{number(half or 0)} ms against {number(raw or 0)} ms: {times:.2f} x"
     yield Judged(name, "p50 at most 1.3 x the raw wake-up", figure, None if times is None else times <= 1.3)
-    figure = "" if own is None else f"{number(most or 0)} ms to {number(half or 0)} ms: {own:.2f} x"
+    figure = "" if own is None else f"{number(most or 0)} ms against {number(half or 0)} ms: {own:.2f} x"
     yield Judged(name, "p99 at most 3 x its p50", figure, None if own is None else own <= 3)
     lite = of.value("latency-sqlite", "Mainspring", "p50_ms")
     yield at_most(2, "ms", "idle latency, SQLite in one process", "p50", lite)
@@ -127,7 +127,7 @@ def _growth(of: Figures) -> Iterator[Judged]:
     for figure, what, unit in (("due_query_ms", "due query", "ms"), ("cpu_percent", "idle CPU", "%")):
         less, more = of.value("idle-jobs", few, figure), of.value("idle-jobs", many, figure)
         times = ratio(more, less)
-        shown = "" if times is None else f"{number(more or 0)} {unit} to {number(less or 0)} {unit}: {times:.2f} x"
+        shown = "" if times is None else f"{number(more or 0)} {unit} against {number(less or 0)} {unit}: {times:.2f} x"
         yield Judged(name, f"{what} at most 1.1 x", shown, None if times is None else times <= 1.1)
     yield at_most(1, "%", name, "idle CPU", of.value("idle-jobs", many, "cpu_percent"))
     ran = of.value("memory", "Mainspring", "items")
@@ -138,7 +138,7 @@ def _growth(of: Figures) -> Iterator[Judged]:
 
 def within(bar: float, measure: str, beside: float | None, alone: float | None) -> Judged:
     times = ratio(beside, alone)
-    figure = "" if times is None else f"{number(beside or 0)} to {number(alone or 0)}: {times:.2f} x"
+    figure = "" if times is None else f"{number(beside or 0)} against {number(alone or 0)}: {times:.2f} x"
     return Judged(measure, f"at least {bar:g} x the rate without", figure, None if times is None else times >= bar)
 
 
@@ -156,5 +156,5 @@ def _sync(of: Figures) -> Iterator[Judged]:
         yield Judged(name, bar, "", None)
         return
     least = min(0.5 * hops, 0.8 * plain)
-    figure = f"{number(own)} to {number(least)}: {own / least:.2f} x"
+    figure = f"{number(own)} against {number(least)}: {own / least:.2f} x"
     yield Judged(name, bar, figure, own >= least)

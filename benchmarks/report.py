@@ -2,7 +2,7 @@
 
     python -m benchmarks.report [--quick] [--show]
 
-Results of several runs are merged: each measure is told of with its own date.
+Results of several runs are merged: each measure has its own date.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def machine(results: Results, quick: bool) -> str:
 def bar_table(bars: Sequence[Judged]) -> str:
     lines = [f"| {item.measure} | {item.bar} | {item.figure or '-'} | {item.verdict} |" for item in bars]
     met, counted = sum(item.met is True for item in bars), sum(item.met is not None for item in bars)
-    head = ["| measure | bar | figure | met |", "|---|---|---|---|"]
-    return "\n".join([*head, *lines, "", f"{met} of {counted} measured bars are met."])
+    head = ["| measure | target | figure | met |", "|---|---|---|---|"]
+    return "\n".join([*head, *lines, "", f"{met} of {counted} measured targets are met."])
 
 
 def section(measure: Measure, content: Mapping[str, Any], plotted: bool) -> str:
     rows: list[Row] = content["rows"]
     extras = [name for name in EXTRAS if any(name in figures for row in rows for figures in row["rounds"])]
     ours = summary(rows[0], measure.figure) if rows else None
-    head = ["", f"median, {measure.unit}", "spread", f"{rows[0]['label']} is" if rows else ""]
+    head = ["", f"median, {measure.unit}", "spread", "first row ÷ this row"]
     head += [EXTRAS[name][0] for name in extras]
     lines = [f"### {measure.title}", ""]
     if plotted:
@@ -94,9 +94,9 @@ def cells(row: Row, measure: Measure, ours: float | None, extras: Sequence[str])
     middle, least, most = found
     times = ratio(ours, middle)
     more = [summary(row, name) for name in extras]
-    told = [EXTRAS[name][1](value[0]) if value else "" for name, value in zip(extras, more, strict=True)]
+    others = [EXTRAS[name][1](value[0]) if value else "" for name, value in zip(extras, more, strict=True)]
     times_text = "" if times is None or ours == middle else f"{times:.2f} x"
-    return [row["label"], number(middle), f"{number(least)} to {number(most)}", times_text, *told]
+    return [row["label"], number(middle), f"{number(least)} to {number(most)}", times_text, *others]
 
 
 def _line(found: Sequence[str]) -> str:
