@@ -199,7 +199,7 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
 
 
 def test_an_address_where_a_port_belongs_is_an_error() -> None:
-    with pytest.raises(ConfigurationError, match="MAINSPRING_METRICS_PORT"):
+    with pytest.raises(InvalidValue, match="MAINSPRING_METRICS_PORT"):
         load({}, {"MAINSPRING_METRICS_PORT": "http://127.0.0.1:9464"}, None)
 
 
