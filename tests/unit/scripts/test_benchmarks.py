@@ -150,7 +150,7 @@ def test_bars_compare_medians_and_say_what_was_not_measured() -> None:
     judged = {(item.measure, item.bar): item for item in bars.judged(found)}
     drain = "drain, PostgreSQL, 1 process, history kept"
     assert judged[drain, "at least 2.3 x PgQueuer"].verdict == "yes"
-    assert judged[drain, "at least 2.3 x PgQueuer"].figure == "23.0 to 10.0: 2.30 x"
+    assert judged[drain, "at least 2.3 x PgQueuer"].figure == "23.0 against 10.0: 2.30 x"
     assert judged[drain, "at least 0.6 x the raw loop that moves to history"].verdict == "no"
     assert judged["idle latency, SQLite in one process", "p50 at most 2 ms"].verdict == "no"
     assert judged["drain, PostgreSQL, 2 processes", "at least 1.5 x PgQueuer with 2"].verdict == "not measured"
