@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from ..model.errors import MainspringError, nearest
+from ..model.values.terminal_text import one_line
 from ..version import VERSION
 from .error_lines import BAD_INPUT as BAD_INPUT
 from .error_lines import INTERRUPTED as INTERRUPTED
@@ -173,4 +174,4 @@ def open_closed_streams() -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    echo(f"warning: {message}", err=True)
+    echo(one_line(f"warning: {message}"), err=True)

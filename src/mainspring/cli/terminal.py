@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from ..model.values.terminal_text import on_terminal
+from ..model.values.terminal_text import on_terminal, one_line
 
 _BEYOND_ASCII = re.compile(r"[^ -~\n]+")
 
@@ -28,7 +28,7 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True, colour: str | No
 
 def confirm(question: str, *, err: bool = False) -> None:
     """Ask, and end the command unless the answer is yes."""
-    click.confirm(on_terminal(question), abort=True, err=err)
+    click.confirm(one_line(question), abort=True, err=err)
 
 
 def json_text(data: Any, indent: int | None = None) -> str:

@@ -12,12 +12,15 @@ import logging
 import os
 import sys
 import threading
+import warnings
+from contextlib import suppress
 from typing import Any, TextIO
 
 from ..core.declaring.execution_log import this_thread
 from ..core.engine.outcomes import Attempt
 from ..model.errors import ExecutionCancelled
 from ..model.values.payload import HIGHEST, LOWEST, safe_text
+from ..model.values.terminal_text import one_line
 from .frames import ForwardedRecord
 
 MOST_RECORDS = 250
@@ -53,6 +56,7 @@ class ChildOutput:
             printed = Printed(self, stream, kept, name)
             setattr(sys, name, printed)
             self._printed.append(printed)
+        warnings.showwarning = _show_warning
 
     def take_over(self, levels: dict[str, int]) -> None:
         """After the import: replace the handlers of all loggers that have any, and let through what the worker does."""
@@ -131,6 +135,20 @@ class Printed(io.TextIOBase):
     def __getattr__(self, name: str) -> Any:
         """All else, such as `buffer` and `reconfigure`."""
         return getattr(self._stream, name)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """As Python does, but in one line, and with escapes for what could steer a terminal."""
+    text = one_line(f"{filename}:{lineno}: {category.__name__}: {message}")
+    with suppress(OSError, AttributeError):  # a handler may have closed its standard error
+        (file or sys.stderr).write(f"{text}\n")
 
 
 def _overwritten(line: str) -> str:

@@ -10,7 +10,9 @@ import asyncio
 import json
 import re
 import sqlite3
+import sys
 import unicodedata
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,8 @@ pytestmark = pytest.mark.req("SEC-2")
 WORD = "strangersword"
 STEERING = "\x9b2J\x85\u202e\u2066\u200f\x7f\u2028"
 """Valid inside JSON as they are, so that they can take the place of the word at any depth."""
-TEXT = f"{WORD} \x1b]0;x\x07\x1b[2J\r"
+FORGED = "forged"
+TEXT = f"{WORD} \x1b]0;x\x07\x1b[2J\r\n{FORGED}"
 WITHOUT_OUTPUT = {"init", "dev", "run", "worker", "exec", "mcp", "completion", "grafana"}
 """Commands that print nothing of a database; `exec` and `dev` run code of the reader."""
 
@@ -104,6 +107,7 @@ def lines(ids: dict[str, str], word: str) -> list[list[str]]:
         *(["jobs", each, f"{word}.job"] for each in ("show", "why")),
         *(["executions", "show", ids[each]] for each in ("failed", "good", "waiting", "gone", "delivery")),
         *(["executions", "logs", ids[each]] for each in ("failed", "good", "delivery")),
+        *(["executions", "logs", ids[each], "--follow"] for each in ("failed", "good")),
         *([each, "list"] for each in ("jobs", "executions", "errors", "backfill", "bulk", "workers")),
         *(
             [each, "list"]
@@ -161,8 +165,10 @@ def test_no_command_prints_what_steers_a_terminal(
             out, err = capsys.readouterr()
             assert code in (0, 1, 2), line
             assert not steers(out + err), (line, ascii(out + err))
+            assert f"\n{FORGED}" not in out + err, (line, out + err)
             if form == "json" and code == 0:
-                json.loads(out)
+                for document in out.splitlines() if "--follow" in line else [out]:
+                    json.loads(document)
             if WORD in out:
                 shown.add((form, *line[:2]))
     assert {line[0] for line in typed} - {NO_COMMAND} == COMMANDS.keys() - WITHOUT_OUTPUT
@@ -188,6 +194,17 @@ def test_json_is_escaped_by_its_own_rules(data: Any) -> None:
     text = json_text(data)
     assert json.loads(text) == data
     assert text.isprintable()
+
+
+def test_a_warning_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    assert run_command(["--version"]) == 0
+    capsys.readouterr()
+    warnings.showwarning(UserWarning(TEXT), UserWarning, "orders.py", 1)
+    err = capsys.readouterr().err
+    assert err.startswith(f"warning: {WORD} ")
+    assert err.rstrip("\n").isprintable()
 
 
 def test_tracebacks_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 
 import pytest
 
@@ -46,6 +47,16 @@ def test_of_a_progress_bar_only_the_last_state_is_kept(monkeypatch: pytest.Monke
         "b",
         "c",
     ]
+
+
+def test_a_warning_is_one_line_that_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys, "stderr", stream)
+    ChildOutput().begin()
+    warnings.showwarning(UserWarning("\x1b[2J\u202e\n12:00:00 forged"), UserWarning, "orders.py", 7)
+    assert stream.getvalue() == "orders.py:7: UserWarning: \\x1b[2J\\u202e\\x0a12:00:00 forged\n"
 
 
 def test_a_worker_without_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:

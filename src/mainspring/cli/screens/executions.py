@@ -31,7 +31,7 @@ from .output import (
     note,
     now,
     print_fields,
-    print_lines,
+    print_text,
     progress_text,
     status,
     took,
@@ -214,7 +214,7 @@ def _print_attempts(attempts: Sequence[Attempt], at: datetime) -> None:
     print_table(columns, attempts)
     failed = next((attempt for attempt in reversed(attempts) if attempt.traceback), None)
     if failed is not None and failed.traceback:
-        print_lines(failed.traceback, f"traceback of attempt {failed.number}")
+        print_text(failed.traceback, f"traceback of attempt {failed.number}")
 
 
 def _cpu(attempt: Attempt) -> str:

@@ -55,7 +55,8 @@ def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> N
     ]
     print_table(columns, found)
     if not any_process:
-        note("\nNo process is running, so nothing runs. Start one with: mainspring run MODULE:APP")
+        echo(err=True)
+        note("No process is running, so nothing runs. Start one with: mainspring run MODULE:APP")
 
 
 def _schedule_cell(view: JobView, any_process: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ...core.rules.problems import span_text
 from ...model.values.reading import zone
-from ...model.values.terminal_text import on_terminal
+from ...model.values.terminal_text import on_terminal, one_line
 from ..terminal import echo, json_text
 
 _UTC_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b")
@@ -55,8 +55,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def note(text: str) -> None:
-    """Print to standard error, so that a pipe gets the output alone."""
-    echo(text, err=True)
+    """Print a line to standard error, so that a pipe gets the output alone."""
+    echo(one_line(text), err=True)
 
 
 def print_json(data: Any) -> None:
@@ -81,17 +81,27 @@ def print_indented(rows: Sequence[tuple[Text, Text]]) -> None:
             screen.print(Text.assemble(start, line), soft_wrap=True)
 
 
-def print_lines(text: str, title: str) -> None:
+def print_lines(lines: Iterable[str], title: str, indent: str = "") -> None:
     screen = console()
     screen.print(Text(f"\n{title}", style="bold"))
-    screen.print(cell(text.rstrip("\n")), soft_wrap=True)
+    for line in lines:
+        screen.print(Text(indent + one_line(line)), soft_wrap=True)
+
+
+def print_text(text: str, title: str) -> None:
+    """A traceback: indented, so that no line of it passes for one of ours."""
+    print_lines(text.rstrip("\n").split("\n"), title, indent="    ")
 
 
 def cell(value: Text | str) -> Text:
-    """Control characters, which could steer the reader's terminal, are escaped."""
-    if isinstance(value, Text):
-        return value
-    return Text(on_terminal(value))
+    """Control characters, which could steer the reader's terminal, are escaped; line breaks stay."""
+    return value if isinstance(value, Text) else Text(on_terminal(value))
+
+
+def table_cell(value: Text | str) -> Text:
+    """The same in one line: a line break in it would begin what looks like another row."""
+    text = cell(value)
+    return text if text.plain.isprintable() else Text(one_line(text.plain), style=text.style)
 
 
 def status(name: str | None) -> Text:

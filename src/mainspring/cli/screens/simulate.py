@@ -14,6 +14,7 @@ from ...core.render.entities import instant_text
 from ...model.time.instants import to_datetime
 from ...model.time.zones import known_zone
 from ...model.values.reading import duration_text
+from ...model.values.terminal_text import one_line
 from ..terminal import echo, json_text
 from .output import console, note, own_clock, print_fields
 from .table import Column, print_table
@@ -103,7 +104,7 @@ def _print_exceptions(found: Forecast) -> None:
         where = known_zone(job.zone)
         at = f"{each.at.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}"
         fate = f"moved to {each.moved_to.astimezone(where):%a %Y-%m-%d %H:%M:%S %z}" if each.moved_to else "skipped"
-        screen.print(f"{job.name}: {at} {fate} by {each.by}", soft_wrap=True)
+        screen.print(one_line(f"{job.name}: {at} {fate} by {each.by}"), soft_wrap=True)
 
 
 def _print_jobs(found: Forecast, sources: Mapping[str, str]) -> None:

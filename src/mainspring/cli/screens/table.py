@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from rich.text import Text
 
-from .output import cell, console, note
+from .output import console, note, table_cell
 
 GAP = 2
 NARROWEST = 10
@@ -46,7 +46,7 @@ def print_table(columns: Sequence[Column], items: Iterable[Any]) -> None:
 def table_lines(columns: Sequence[Column], items: Iterable[Any], width: int) -> tuple[list[Text], int]:
     """The title and a line for each item, and how many columns found no place."""
     lines = [[Text(column.title, style="bold") for column in columns]]
-    lines += [[cell(column.cell(item)) for column in columns] for item in items]
+    lines += [[table_cell(column.cell(item)) for column in columns] for item in items]
     filled = [at for at in range(len(columns)) if at == 0 or any(line[at].plain not in ("", "-") for line in lines[1:])]
     ways, readable = [columns[at].way for at in filled], [columns[at].readable for at in filled]
     _shorten(lines, filled, columns, width)

@@ -17,6 +17,7 @@ from ...core.views.execution import Execution
 from ...core.views.job import JobView
 from ...core.views.queues import QueueView
 from ...core.views.records import LogEntry, WorkerView
+from ...model.values.terminal_text import one_line
 from ..parameters import short_id
 from .output import cell, local_zone, moment, progress_text, rough
 from .problems import evidence, sentence, severity
@@ -300,7 +301,7 @@ def _log_lines(reading: Reading, choices: Choices, width: int, height: int) -> l
     room = max(0, height - 2)
     logged = [_cut(cell(_log_text(line)), width) for line in list(choices.log)[-room:]] if room else []
     logged = logged or [Text("  no log lines", style="dim")]
-    return [title, _cut(Text(about), width), *logged, *([Text()] * (room - len(logged)))]
+    return [title, _cut(Text(one_line(about)), width), *logged, *([Text()] * (room - len(logged)))]
 
 
 def _log_text(line: LogEntry) -> str:

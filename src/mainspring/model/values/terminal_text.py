@@ -21,6 +21,15 @@ def on_terminal(text: str, keep: str = "\n") -> str:
     return "".join(char if char.isprintable() or char in keep else _escaped(char) for char in text)
 
 
+def one_line(value: object) -> str:
+    """The same for a line of ours: a line break in it would let it pass for another line.
+
+    >>> one_line("done\\n12:00:00 INFO     paid")
+    'done\\\\x0a12:00:00 INFO     paid'
+    """
+    return on_terminal(str(value), keep="")
+
+
 def _escaped(char: str) -> str:
     code = ord(char)
     if code <= 0xFF:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...model.values.ids import short_id
-from ...model.values.terminal_text import on_terminal
+from ...model.values.terminal_text import on_terminal, one_line
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
 INDENT = 36
@@ -121,10 +121,6 @@ class ConsoleFormatter(logging.Formatter):
 
     def coloured(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
-
-
-def one_line(value: object) -> str:
-    return on_terminal(str(value), keep="")
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:

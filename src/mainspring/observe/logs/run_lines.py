@@ -6,7 +6,8 @@ import logging
 from typing import Any
 
 from ...model.values.ids import ENDING
-from .formats import ConsoleFormatter, first_line, one_line
+from ...model.values.terminal_text import one_line
+from .formats import ConsoleFormatter, first_line
 from .setup import already_configured, is_coloured, write_to_stderr
 
 ENDINGS = frozenset({"job_end", "job_failed", "job_retry", "job_snoozed", "job_handed_back", "job_skipped"})

@@ -137,7 +137,7 @@ def _print_one(view: CalendarView, jobs: Sequence[str]) -> None:
     lines = [f"{block.text()}  {block.label}".rstrip() for block in view.calendar.blocks[:SHOWN]]
     more = len(view.entries) - len(lines)
     if lines:
-        print_lines("\n".join([*lines, *([f"... and {more} more (all with -o json)"] if more else [])]), "Entries")
+        print_lines([*lines, *([f"... and {more} more (all with -o json)"] if more else [])], "Entries")
 
 
 def _count(view: CalendarView) -> str:

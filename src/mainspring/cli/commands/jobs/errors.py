@@ -17,7 +17,7 @@ from ...bulk_actions import run_bulk_action
 from ...completion import names_of
 from ...parameters import local_time, past_time
 from ...root import EXIT_CODES, CommandGroup, example
-from ...screens.output import moment, now, print_fields, print_lines, without_distance
+from ...screens.output import moment, now, print_fields, print_text, without_distance
 from ...screens.output import note as hint
 from ...screens.table import Column, print_table
 from ...session import ClientSession, client_options, operator
@@ -187,7 +187,7 @@ def _print_one(view: ErrorGroupView) -> None:
         }
     )
     if view.sample is not None:
-        print_lines(view.sample.traceback or view.sample.error, f"execution {view.sample.execution_id}")
+        print_text(view.sample.traceback or view.sample.error, f"execution {view.sample.execution_id}")
 
 
 def _count(count: int, noun: str) -> str:

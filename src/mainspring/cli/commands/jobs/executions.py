@@ -20,6 +20,7 @@ from ....core.views.page import Page
 from ....core.views.records import LogEntry
 from ....model.execution import State
 from ....model.values.given import AnyCaseLogLevel
+from ....model.values.terminal_text import one_line
 from ...bulk_actions import bulk_options, run_bulk_action
 from ...completion import names_of
 from ...filters import SYSTEM, filter_options, given
@@ -374,4 +375,5 @@ def _print_log(line: LogEntry) -> None:
     local = line.at.astimezone()
     origin = "" if not line.logger or line.logger.partition(".")[0] == "mainspring" else f"{line.logger}: "
     message = line.message.replace("\n", "\n    ")  # further lines are indented: none passes for another entry
-    console().print(f"{local:%Y-%m-%d %H:%M:%S} {line.level:<8} {origin}{message}", soft_wrap=True)
+    head = one_line(f"{local:%Y-%m-%d %H:%M:%S} {line.level:<8} {origin}")
+    console().print(head + message, soft_wrap=True)

@@ -86,9 +86,9 @@ def _print_why(view: JobView, reasons: Sequence[Reason]) -> None:
     remedies = {reason.code: _REMEDIES[reason.code] for reason in reasons if reason.code in _REMEDIES}
     for title, blocking in (("obstacles", True), ("status", False)):
         if lines := [with_local_times(reason.message) for reason in reasons if reason.blocking is blocking]:
-            print_lines("\n".join(lines), title)
+            print_lines(lines, title)
     if remedies:
-        print_lines("\n".join(each.format(**_names(view, reasons)) for each in remedies.values()), "what to do")
+        print_lines((each.format(**_names(view, reasons)) for each in remedies.values()), "what to do")
 
 
 def _names(view: JobView, reasons: Sequence[Reason]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from ....model.errors import CommandRefused, InvalidValue
 from ....model.execution import State
 from ....model.job import JobState
 from ....model.values.reading import duration, instant
+from ....model.values.terminal_text import one_line
 from ...bulk_actions import bulk_options, run_bulk_action
 from ...completion import names_of
 from ...filters import SYSTEM, filter_options, given
@@ -89,7 +90,7 @@ def list_jobs(
         go_on = f"--page {page + 1}" if found.next is None else f"--after {found.next}"
         note(f"{len(found)} of {found.total} jobs; go on with {go_on}")
     for each in paused:
-        echo(f"Also: {each}")
+        echo(one_line(f"Also: {each}"))
 
 
 @example("jobs show crawl")

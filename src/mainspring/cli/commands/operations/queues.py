@@ -12,6 +12,7 @@ from ....core.render.queues import paused_handler_json, queue_json, scale_json
 from ....core.views.queues import HandlerView, QueueView, ScaleView
 from ....model.errors import nearest
 from ....model.values.reading import duration
+from ....model.values.terminal_text import one_line
 from ...completion import names_of
 from ...parameters import local_time
 from ...root import EXIT_CODES, CommandGroup, example
@@ -98,7 +99,7 @@ def show_queue(session: ClientSession, name: str) -> None:
 def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
     """Within two seconds, no process begins executions of this queue until it is resumed. Those that run finish."""
     view, known = session.call(lambda app: _steered(app, app.queues.pause(name, by=operator(), **pause)))
-    session.show(queue_json(view), lambda: echo(f"queue {name!r} is {pause_words(view.pause)}{waits(view)}"))
+    session.show(queue_json(view), lambda: echo(one_line(f"queue {name!r} is {pause_words(view.pause)}{waits(view)}")))
     _hint_at_queue(view, known)
 
 
@@ -160,7 +161,7 @@ def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
 
     view, known = session.call(work)
     words = f"handler {name!r} is {pause_words(view.pause)}{waits(view)}"
-    session.show(paused_handler_json(view), lambda: echo(words))
+    session.show(paused_handler_json(view), lambda: echo(one_line(words)))
     if not view.workers:
         near = nearest(name, known)
         remedy = f"did you mean {near!r}?" if near else "mainspring handlers list shows those they have"
