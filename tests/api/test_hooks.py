@@ -184,6 +184,9 @@ async def test_what_is_refused(memory_nodes: Nodes, caplog: pytest.LogCaptureFix
         ).status_code == 202  # no answer was kept
         broken = "no json"
         assert (await send(client, "typed", sign(broken, second, id="n"), broken)).status_code == 400
+        crowded = json.dumps(list(range(20_000)))
+        refused = await send(client, "typed", sign(crowded, second, id="c"), crowded)
+        assert (refused.status_code, "at most 12,000 values" in refused.text) == (400, True)
         large = json.dumps("x" * 1_100_000)
         assert (await send(client, "typed", sign(large, second, id="l"), large)).status_code == 413
         await app.hooks.set("typed", "typed", enabled=False)

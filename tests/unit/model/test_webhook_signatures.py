@@ -85,6 +85,12 @@ def test_what_is_refused(change: dict[str, str | None], reason: str) -> None:
         verify(BODY, headers, SECRET, now=NOW)
 
 
+def test_a_body_may_have_any_number_of_values() -> None:
+    """A receiver takes what Mainspring sends: the result of an execution may be a list of thousands of numbers."""
+    body = b'{"type": "execution.completed", "data": {"result": [' + b",".join([b"0"] * 16_000) + b"]}}"
+    assert len(verify(body, sign(body, SECRET, id="m"), SECRET)["data"]["result"]) == 16_000
+
+
 def test_times_beyond_the_tolerance_are_refused_in_both_directions() -> None:
     for seconds, word in ((301, "past"), (-301, "future")):
         with pytest.raises(WebhookError, match=word):
@@ -97,10 +103,7 @@ def test_times_beyond_the_tolerance_are_refused_in_both_directions() -> None:
 def test_a_body_that_was_changed_or_is_not_json_is_refused() -> None:
     with pytest.raises(WebhookError, match="no signature"):
         verify(BODY + " ", signature(), SECRET, now=NOW)
-    huge = b"[" * 100_000
-    with pytest.raises(WebhookError, match="100,000 values"):
-        verify(huge, sign(huge, SECRET, id="m"), SECRET)
-    for body in (b"not json", b"\xff", b"[" * 100):
+    for body in (b"not json", b"\xff", b"[" * 100_000):
         with pytest.raises(WebhookError, match="not JSON"):
             verify(body, sign(body, SECRET, id="m"), SECRET)
 

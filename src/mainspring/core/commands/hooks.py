@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -20,6 +21,7 @@ from ...model.store.entries import Entry, EntryWrite
 from ...model.time.instants import SECOND, Micros, maybe_datetime, to_datetime
 from ...model.values.access import HIDDEN, Secret
 from ...model.values.ids import Chance
+from ...model.values.json_text import read_json
 from ...model.values.reading import SYSTEM_PREFIX, choice, duration, identifier, words
 from ...model.values.webhook_signatures import HasItems, Received, Style, checked_secret, new_secret, received
 from ..auditing import audit_record
@@ -245,7 +247,7 @@ class Hooks:
         """The delivery, if a secret of the hook signed it; raises `WebhookError` or `HookNotFound` otherwise."""
         hook, now = await self._hook(name), self._clock.now()
         secrets = [each.text for each in hook.valid_secrets(now)]
-        found = received(body, headers, secrets, now / SECOND, hook.style)
+        found = received(body, headers, secrets, now / SECOND, hook.style, read=partial(read_json, "body"))
         if not hook.enabled:
             raise CommandRefused("trigger", "disabled", ["enabled"], f"hook {name!r}")
         return found

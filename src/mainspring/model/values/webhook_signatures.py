@@ -19,8 +19,9 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import msgspec
 
 from ..errors import ConfigurationError, InvalidValue, WebhookError, one_of
-from .json_text import read_json
 
+Read: TypeAlias = Callable[[bytes], Any]
+"""Reads JSON; an `InvalidValue` refuses a body that was signed."""
 Style: TypeAlias = Literal["standard", "github", "stripe"]
 Scheme: TypeAlias = Literal["v1", "v1a"]
 
@@ -122,13 +123,14 @@ def received(
     now: float,
     style: Style = "standard",
     tolerance: float = TOLERANCE,
+    read: Read = msgspec.json.decode,
 ) -> Received:
     """The message if one of the secrets signed it and its time is near enough; raises `WebhookError` otherwise."""
     if style not in _STYLES:
         raise InvalidValue("style", style, one_of(repr(name) for name in _STYLES))
     if not secrets or not all(secrets):  # anybody can sign with an empty one
         raise InvalidValue("secret", "", "at least one secret, and none that is empty", _REMEDY)
-    return _STYLES[style](body, _Headers(headers), secrets, now, tolerance)
+    return _STYLES[style](body, _Headers(headers), secrets, now, tolerance, read)
 
 
 class _Headers:
@@ -150,14 +152,16 @@ class _Headers:
         return found[0].strip()
 
 
-def _standard(body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now: float, tolerance: float) -> Received:
+def _standard(
+    body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now: float, tolerance: float, read: Read
+) -> Received:
     id, seconds = headers.needed("webhook-id"), headers.needed("webhook-timestamp")
     _check_time("webhook-timestamp", seconds, now, tolerance)
     given = headers.needed("webhook-signature").split()[:MOST_SIGNATURES]
     content = _content(id, seconds, body)
     if not any(_signed_by(secret, content, given) for secret in secrets):
         raise WebhookError("signature", "no signature in the header webhook-signature matches the secret")
-    payload = _parsed(body)
+    payload = _parsed(body, read)
     event = payload.get("type") if isinstance(payload, dict) else None
     return Received(id, event if isinstance(event, str) else "", payload)
 
@@ -174,16 +178,20 @@ def _of_scheme(scheme: str, given: list[str]) -> list[str]:
     return [text for name, comma, text in (item.partition(",") for item in given) if comma and name == scheme]
 
 
-def _github(body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now: float, tolerance: float) -> Received:
+def _github(
+    body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now: float, tolerance: float, read: Read
+) -> Received:
     """GitHub signs the body alone: there is no time to check, and the delivery id is not part of what is signed."""
     given = headers.needed("X-Hub-Signature-256")
     if not given.startswith("sha256="):
         raise WebhookError("header", "the header X-Hub-Signature-256 does not begin with sha256=")
     _check_hex([given.removeprefix("sha256=")], secrets, body, "X-Hub-Signature-256")
-    return Received(headers.needed("X-GitHub-Delivery"), headers.needed("X-GitHub-Event"), _parsed(body))
+    return Received(headers.needed("X-GitHub-Delivery"), headers.needed("X-GitHub-Event"), _parsed(body, read))
 
 
-def _stripe(body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now: float, tolerance: float) -> Received:
+def _stripe(
+    body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now: float, tolerance: float, read: Read
+) -> Received:
     fields = [item.partition("=") for item in headers.needed("Stripe-Signature").split(",")]
     seconds = [value for name, _, value in fields if name.strip() == "t"]
     given = [value.strip() for name, _, value in fields if name.strip() == "v1"][:MOST_SIGNATURES]
@@ -191,15 +199,15 @@ def _stripe(body: bytes, headers: _Headers, secrets: Sequence[str | bytes], now:
         raise WebhookError("header", "the header Stripe-Signature does not hold one t= and at least one v1=")
     _check_time("Stripe-Signature t=", seconds[0], now, tolerance)
     _check_hex(given, secrets, seconds[0].encode() + b"." + body, "Stripe-Signature")
-    payload = _parsed(body)
+    payload = _parsed(body, read)
     id, event = (payload.get("id"), payload.get("type")) if isinstance(payload, dict) else (None, None)
     if not isinstance(id, str) or not id or not isinstance(event, str):
         raise WebhookError("body", "the body holds no event: an object with the texts id and type")
     return Received(id, event, payload)
 
 
-_Reader: TypeAlias = Callable[[bytes, _Headers, Sequence[str | bytes], float, float], Received]
-_STYLES: dict[str, _Reader] = {"standard": _standard, "github": _github, "stripe": _stripe}
+_Verifier: TypeAlias = Callable[[bytes, _Headers, Sequence[str | bytes], float, float, Read], Received]
+_STYLES: dict[str, _Verifier] = {"standard": _standard, "github": _github, "stripe": _stripe}
 
 
 def _check_hex(given: list[str], secrets: Sequence[str | bytes], content: bytes, header: str) -> None:
@@ -221,12 +229,12 @@ def _check_time(name: str, text: str, now: float, tolerance: float) -> None:
         )
 
 
-def _parsed(body: bytes) -> Any:
+def _parsed(body: bytes, read: Read) -> Any:
     try:
-        return read_json("body", body)
+        return read(body)
     except InvalidValue as error:
         raise WebhookError("body", f"the body is signed correctly but too large; {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise WebhookError(
             "body", "the body is signed correctly but is not JSON; send it as application/json"
         ) from None
