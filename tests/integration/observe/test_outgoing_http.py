@@ -15,6 +15,7 @@ import pytest
 from mainspring import InvalidValue
 from mainspring.core.ports import HttpAnswer
 from mainspring.observe.outgoing import lookups
+from mainspring.observe.outgoing.egress_proxy import MOST_ADDRESSES
 from mainspring.observe.outgoing.http import EXCERPT, NotAllowed, OutgoingHttp
 from tests.integration.observe.foreign_servers import OK, answering, certificates, server, silent
 from tests.support import DEADLINE, until
@@ -189,6 +190,52 @@ async def test_a_name_server_that_hangs_costs_one_thread_for_each_name(monkeypat
     with pytest.raises(OSError, match="no such name"):
         await waiting
     await until(lambda: not lookups.LOOKUPS._waiting)
+
+
+async def test_names_of_a_domain_that_hangs_keep_no_other_name_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger can invent any number of names, but each domain has to be bought."""
+    answer, asked = threading.Event(), list[str]()
+
+    def hangs(host: str) -> list[Any]:
+        asked.append(host)
+        if host.endswith("hangs.example"):
+            answer.wait(DEADLINE)
+        return [ip_address("127.0.0.1")]
+
+    monkeypatch.setattr(lookups, "_resolve", hangs)
+    monkeypatch.setattr(lookups, "LOOKUPS", lookups.Lookups())
+    client = OutgoingHttp(True)
+    names = [f"name-{number}.hangs.example" for number in range(2 * lookups.MOST_AT_ONCE)]
+    async with server(answering(OK, body=0)) as port:
+        try:
+            slow = [asyncio.create_task(client.get(f"http://{name}:{port}/", SHORT)) for name in names]
+            await until(lambda: len(asked) == lookups.MOST_OF_ONE_DOMAIN)
+            assert (await client.get(f"http://quick.example:{port}/", DEADLINE)).status == 200
+            assert {type(error) for error in await asyncio.gather(*slow, return_exceptions=True)} == {TimeoutError}
+            assert len(lookups.LOOKUPS._waiting) == lookups.MOST_OF_ONE_DOMAIN, "names that nobody waits for are gone"
+            later = asyncio.create_task(client.get(f"http://later.hangs.example:{port}/", DEADLINE))
+            await until(lambda: "later.hangs.example" in lookups.LOOKUPS._waiting)
+        finally:
+            answer.set()
+        assert (await later).status == 200
+    assert sorted(asked) == sorted([*names[: lookups.MOST_OF_ONE_DOMAIN], "quick.example", "later.hangs.example"])
+    await until(lambda: not lookups.LOOKUPS._waiting)
+
+
+async def test_no_name_leads_to_a_thousand_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected: list[str] = []
+
+    async def refuse(host: str, *_: Any, **__: Any) -> None:
+        connected.append(host)
+        raise ConnectionRefusedError("refused")
+
+    async def answers(host: str) -> list[Any]:
+        return [ip_address(f"93.184.{number // 256}.{number % 256}") for number in range(1_000)]
+
+    monkeypatch.setattr(asyncio, "open_connection", refuse)
+    with pytest.raises(ConnectionRefusedError):
+        await OutgoingHttp(False, answers).get("http://many.example/", DEADLINE)
+    assert connected == [f"93.184.0.{number}" for number in range(MOST_ADDRESSES)]
 
 
 async def test_tls_checks_the_name_of_the_url_at_the_address_that_was_checked(tmp_path: Path) -> None:

@@ -198,6 +198,19 @@ def test_hosts_that_do_not_answer_hold_up_no_other() -> None:
     assert sorted(monitor.answered) == sorted([*hanging * 5, *["https://quick.example/x"] * 5])
 
 
+@pytest.mark.req("OBS-7", "SEC-4")
+def test_a_host_has_its_share_once_however_it_is_written() -> None:
+    monitor = Monitor("/slow")
+    pings = Pings(monitor)
+    for number, host in enumerate(("hc.example", "HC.example", "hc.EXAMPLE.", "hc.example:443", "hc.example:0443") * 4):
+        pings(started(number, f"https://{host}/slow"))
+    pings(started(20, "https://quick.example/x"))
+    until_blocking(lambda: monitor.answered == ["https://quick.example/x"])
+    assert len(monitor.asked) == AT_ONCE_PER_HOST + 1
+    monitor.go_on.set()
+    assert pings.flush(20)
+
+
 @pytest.mark.req("OBS-7")
 def test_hosts_take_turns_when_all_are_busy() -> None:
     hosts = [f"https://hangs-{number}.example/x" for number in range(AT_ONCE)]

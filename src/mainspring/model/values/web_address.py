@@ -36,6 +36,17 @@ def web_address(field: str, value: object) -> str:
     return text
 
 
+def destination_of(url: str) -> str:
+    """The host and port of an address, the same however they are written.
+
+    >>> destination_of("https://HC.example./a"), destination_of("https://hc.example:0443/b")
+    ('hc.example:443', 'hc.example:443')
+    """
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{(parts.hostname or '').rstrip('.')}:{port}"
+
+
 def host_of(url: str) -> str:
     """What may be shown of an address.
 

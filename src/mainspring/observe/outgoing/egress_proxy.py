@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import ssl
 
 LONGEST_HEAD = 16 * 1024
+MOST_ADDRESSES = 8
+"""Addresses of one host that are tried: a name must not lead to a thousand connections."""
 NEXT_ADDRESS = 4.0
 """Seconds after which the next address of a host is tried, if there is one."""
 
@@ -86,6 +88,7 @@ async def first_connection(
 ) -> Streams:
     """A connection to the first address of a host that gives one."""
     problem: OSError | None = None
+    addresses = addresses[:MOST_ADDRESSES]
     for place, address in enumerate(addresses, 1):
         try:
             async with asyncio.timeout(NEXT_ADDRESS if place < len(addresses) else None):

@@ -21,7 +21,7 @@ from ...model.values.web_address import host_of, web_address
 from ...version import VERSION
 from .addresses import IPAddress, address_class, may_reach
 from .egress_proxy import LONGEST_HEAD, EgressProxy, Streams, first_connection, with_tls
-from .lookups import LOOKUPS, addresses_of
+from .lookups import Lookups, addresses_of
 
 if TYPE_CHECKING:
     import ssl
@@ -32,6 +32,9 @@ MOST_BYTES = 64 * 1024
 """Bytes of an answer that are read in all; a server could send interim answers for ever."""
 LONGEST_REASON = 200
 KEPT_HEADERS = ("content-type", "retry-after")
+
+_CERTIFICATES = Lookups("certificates")
+"""Of its own: names that hang must not use up its thread."""
 
 Resolver = Callable[[str], Awaitable[Sequence[IPAddress]]]
 
@@ -110,7 +113,7 @@ class OutgoingHttp:
 
     async def _context(self) -> Any:
         if self._tls is None:
-            self._tls = await LOOKUPS.call("certificates", _default_context)
+            self._tls = await _CERTIFICATES.call("certificates", _default_context)
         return self._tls
 
 

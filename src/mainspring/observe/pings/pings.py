@@ -19,7 +19,7 @@ from ...core.ports import HttpAnswer
 from ...core.rules.pings import address_of, names_addresses
 from ...model.events import AttemptEnded, Rescued, Started
 from ...model.execution import ExecutionRow
-from ...model.values.web_address import host_of
+from ...model.values.web_address import destination_of, host_of
 
 _log = logging.getLogger("mainspring.pings")
 
@@ -43,7 +43,7 @@ class Getter(Protocol):
 class _Ping(NamedTuple):
     job: str
     url: str
-    host: str
+    destination: str
 
 
 class Pings:
@@ -51,11 +51,11 @@ class Pings:
         self.http = http
         self._changed = threading.Condition()
         self._waiting: dict[str, deque[_Ping]] = {}
-        """By host. The host whose turn is next comes first."""
+        """By destination: a host and a port. The one whose turn is next comes first."""
         self._count = 0
         """Pings that are waiting or in progress."""
         self._busy: Counter[str] = Counter()
-        """Pings in progress by host."""
+        """Pings in progress by destination."""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop of the thread, once it runs."""
@@ -84,11 +84,11 @@ class Pings:
         url = address_of(event)
         if url is None:
             return
-        ping = _Ping(event.execution.job, url, host_of(url))
+        ping = _Ping(event.execution.job, url, destination_of(url))
         with self._changed:
             dropped = self._make_room(ping)
             if dropped is not ping:
-                self._waiting.setdefault(ping.host, deque()).append(ping)
+                self._waiting.setdefault(ping.destination, deque()).append(ping)
                 self._count += 1
                 self._wake()
         if dropped is not None:
@@ -100,7 +100,7 @@ class Pings:
         if self._count < CAPACITY:
             return None
         longest = max(self._waiting.values(), key=len, default=deque[_Ping]())
-        if len(longest) <= len(self._waiting.get(ping.host, ())) + 1:
+        if len(longest) <= len(self._waiting.get(ping.destination, ())) + 1:
             return ping
         self._count -= 1
         return longest.pop()
@@ -191,12 +191,12 @@ class Pings:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         with self._changed:
-            self._busy -= Counter({ping.host: 1})  # which drops a host at 0
+            self._busy -= Counter({ping.destination: 1})  # which drops a destination at 0
             self._count -= 1
             self._changed.notify_all()
         self._news.set()
         if problem is not None:
-            self._complain(ping.job, f"{ping.host}: {problem}")
+            self._complain(ping.job, f"{host_of(ping.url)}: {problem}")
 
     def _complain(self, job: str, problem: str) -> None:
         now = time.monotonic()
