@@ -21,18 +21,18 @@ class BulkItems(NamedTuple):
     items: list[BulkItemRow]
     """The items of this page."""
     next: str | None
-    """Give it to `app.bulk.items` to read on; None at the end."""
+    """Pass it to `app.bulk.items` as `after` to get the next page; None on the last page."""
 
 
 OnItem: TypeAlias = Callable[[BulkItem], None]
 
 
 class AppBulk:
-    """Commands for many jobs or executions at once. Each of them is handled or refused on its own.
+    """Commands for many executions, jobs or error groups at once. Each item succeeds or is refused separately.
 
-    `start` makes a bulk action: an object with progress and results that any node carries out, for any number of
-    items, named or found by a filter. `jobs` and `executions` do the work for a few named ones in this process and
-    return when it is done.
+    `start` creates a bulk action for any number of items, which you name or which match a filter. It is stored with its
+    progress and outcomes, and any node carries it out. `jobs` and `executions` handle up to 1,000 named items in the
+    calling process, and return when all are done.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -52,12 +52,13 @@ class AppBulk:
         note: str | None = None,
         by: str = "system",
     ) -> BulkAction:
-        """Begin a bulk action on these items, or on all that the filter finds now.
+        """Start a bulk action on these items, or on all that match the filter now.
 
-        On executions: `retry`, `cancel`, `edit` (with `params` and `remove`, as in `app.retry`; executions that wait
-        are replaced) and `delete` (of what has ended; statistics stay). On jobs: `pause`, `resume`, `cancel`, `retry`
-        and `delete`. On error groups: `mute` and `unmute`. `pace` is the most items per second, such as
-        100 or "100/s". With `probe=5`, five executions run first, and the rest only if all five complete.
+        The target "executions" has the actions `retry`, `cancel`, `edit` (with `params` and `remove`, as for
+        `app.retry`; waiting executions are replaced) and `delete` (of ended executions; statistics stay). "jobs" has
+        `pause`, `resume`, `cancel`, `retry` and `delete`, and "errors" has `mute` and `unmute`. `pace`, such as
+        "100/s", limits how many items it handles per second. With `probe=5`, five executions run first, and the rest
+        only if all five complete.
         """
         request = BulkRequest(action, target, _ids(ids), filter, params, remove)
         bulk = (await self._runtime.engine()).bulk_actions
@@ -73,7 +74,7 @@ class AppBulk:
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
     ) -> BulkPreview:
-        """What `start` would do, without doing it: how many items there are, and what would become of ten of them."""
+        """Count the items of a bulk action, and show what would happen to ten of them. Changes nothing."""
         request = BulkRequest(action, target, _ids(ids), filter, params, remove)
         return await (await self._runtime.engine()).bulk_actions.preview(request)
 
@@ -82,22 +83,24 @@ class AppBulk:
         return bulk_view(await (await self._runtime.engine()).bulk_actions.get(id))
 
     async def recent(self, limit: int = 20) -> list[BulkAction]:
-        """Bulk actions that are not over, and the last ones that are, newest first."""
+        """The bulk actions that have not ended, and the last `limit` that have, newest first."""
         return [bulk_view(each) for each in await (await self._runtime.engine()).bulk_actions.list(limit)]
 
     async def items(
         self, id: str, status: ItemStatus | None = None, limit: int = 100, after: str | None = None
     ) -> BulkItems:
-        """What became of its items: those `done`, `refused` or `skipped`, or all. Pass `next` as `after` for more."""
+        """The outcome of each item: of those `done`, `refused` or `skipped`, or of all. Pass `next` as `after` for
+        more."""
         found, next = await (await self._runtime.engine()).bulk_actions.items(id, status, limit, after)
         return BulkItems(found, next)
 
     async def wait(self, id: str, timeout: float | None = None) -> BulkAction:
-        """Wait until it is over; `TimeoutError` if it is not by then. Whoever waits helps to carry it out."""
+        """Wait until it has ended; `TimeoutError` after `timeout` seconds. The waiting process helps to carry it
+        out."""
         return bulk_view(await (await self._runtime.engine()).bulk_actions.wait(id, timeout))
 
     async def abort(self, id: str, *, by: str = "system", reason: str | None = None) -> BulkAction:
-        """Handle no more items; what was done stays."""
+        """Handle no more items. Items that are done stay as they are."""
         return bulk_view(await (await self._runtime.engine()).bulk_actions.abort(id, by=by, reason=reason))
 
     async def jobs(
@@ -109,11 +112,11 @@ class AppBulk:
         note: str | None = None,
         on_item: OnItem | None = None,
     ) -> BulkResult:
-        """`pause`, `resume`, `cancel` or `retry` the named jobs, 1,000 at most, and return when that is done. Each is
-        handled or refused on its own.
+        """`pause`, `resume`, `cancel` or `retry` up to 1,000 named jobs, and return when all are done. Each job
+        succeeds or is refused separately.
 
-        If the store fails midway, `BulkInterrupted` carries what was done and which are left. `on_item` is called with
-        each result.
+        `on_item` is called with each outcome. If the store fails partway, `BulkInterrupted` says what was done and
+        which jobs are left.
         """
         bulk = (await self._runtime.engine()).bulk
         return await bulk.jobs(command, names, by=by, note=note, on_item=on_item or _ignore)
@@ -127,7 +130,7 @@ class AppBulk:
         note: str | None = None,
         on_item: OnItem | None = None,
     ) -> BulkResult:
-        """`cancel` or `retry` these executions, as for jobs."""
+        """`cancel` or `retry` up to 1,000 executions; otherwise as `jobs`."""
         bulk = (await self._runtime.engine()).bulk
         return await bulk.executions(command, _ids(executions) or (), by=by, note=note, on_item=on_item or _ignore)
 

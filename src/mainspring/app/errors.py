@@ -30,8 +30,8 @@ class AppErrors:
         limit: int = 100,
         offset: int = 0,
     ) -> list[ErrorGroupView]:
-        """The groups that occurred in this job, for this tenant or since this time, the last seen first; `sort` can
-        also be "count" or "first_seen". A running node counts failures within seconds."""
+        """The error groups that match every given argument. They are sorted by when they were last seen; `sort` can
+        also be "count" or "first_seen". New failures are counted within seconds, while a node is running."""
         whole("limit", limit, 1, MOST)
         whole("offset", offset, 0, 1_000_000)
         groups = (await self._runtime.engine()).errors
@@ -45,8 +45,8 @@ class AppErrors:
         return await (await self._runtime.engine()).errors.get(id)
 
     async def mute(self, id: str, *, note: str = "", until: When | None = None, by: str = "system") -> ErrorGroupView:
-        """Fire no alerts for this group until the given time, or until the error changes: until it occurs in a job or
-        in a release that had not shown it."""
+        """Fire no alerts for this group until the given time, or until the error changes: until it occurs in a job or a
+        release in which it had not occurred before."""
         return await (await self._runtime.engine()).errors.mute(id, note=note, until=until, by=by)
 
     async def unmute(self, id: str, *, by: str = "system") -> ErrorGroupView:

@@ -51,7 +51,7 @@ ELSEWHERE = {
 
 
 class PlainOptions(TypedDict, total=False):
-    """What an enqueue may say besides the parameters, except `unique`. All of it is optional."""
+    """The options of an enqueue, except `unique`. All of them are optional."""
 
     start_at: When | None
     """When it is due: an instant, or a duration from now such as `"10m"`."""
@@ -68,14 +68,14 @@ class PlainOptions(TypedDict, total=False):
     tenant: str | None
     """The tenant that it runs for."""
     share: str | None
-    """Who takes turns in the queue, instead of the tenant."""
+    """The name under which the execution takes turns in its queue, instead of the tenant."""
 
 
 class EnqueueOptions(PlainOptions, total=False):
-    """What an enqueue may say besides the parameters. All of it is optional."""
+    """The options of an enqueue. All of them are optional."""
 
     unique: str | Unique | None
-    """A key, or a `Unique`: while it is taken, the enqueue returns None."""
+    """A key, or a `Unique`. While another execution holds the key, the enqueue returns None."""
 
 
 class BoundCall(NamedTuple, Generic[R]):
@@ -94,7 +94,7 @@ EnqueueItem: TypeAlias = tuple[Any, ...] | list[Any]
 
 
 class Request(Generic[P, R, T]):
-    """An enqueue with its options, which only lacks the parameters: what `handle.options(...)` returns."""
+    """An enqueue with its options but without parameters: what `handle.options(...)` returns."""
 
     def __init__(
         self, app: Mainspring, name: str, parameters: tuple[str, ...], options: EnqueueOptions, connection: Any = None
@@ -111,7 +111,7 @@ class Request(Generic[P, R, T]):
         return cast(T, made)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> BoundCall[R]:
-        """The same as an item for `app.enqueue_many`, with these parameters."""
+        """The same call, as an item for `app.enqueue_many`."""
         if self._connection is not None:
             remedy = "Write app.enqueue_many(items, connection=...)"
             raise InvalidValue("connection", type(self._connection).__name__, "nothing in a single item", remedy)
@@ -119,7 +119,7 @@ class Request(Generic[P, R, T]):
 
     @property
     def sync(self) -> SyncRequest[P, T]:
-        """The blocking side: `handle.options(unique="42").sync.enqueue(...)`."""
+        """The same methods, blocking: `handle.options(unique="42").sync.enqueue(...)`."""
         return SyncRequest(self)
 
     def _params(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Request(Generic[P, R, T]):
 
 
 class SyncRequest(Generic[P, T]):
-    """The same, blocking."""
+    """The blocking methods of a `Request`."""
 
     def __init__(self, request: Request[P, Any, T]) -> None:
         self._request = request
@@ -149,7 +149,7 @@ class SyncRequest(Generic[P, T]):
 
 
 class JobHandle(Request[P, R, Execution[R]], Generic[P, R, Q, C]):
-    """The job of a function. Calling it calls the function, as in a unit test.
+    """The job of a function. You can still call it like the function, for example in a unit test.
 
     ```python
     execution = await send_reminder.enqueue(shift_id="42")
@@ -195,7 +195,7 @@ class JobHandle(Request[P, R, Execution[R]], Generic[P, R, Q, C]):
     def options(self, *, connection: Any = None, **options: Any) -> Request[P, R, Any]:
         """Options of an enqueue: `unique`, `start_at`, `queue`, `priority`, `tenant`, `connection` and more.
 
-        With `connection` the execution is stored in the caller's own transaction, and exists once that is committed.
+        With `connection`, Mainspring stores the execution in your own transaction, so it exists only if you commit.
         """
         return Request(self._app, self.name, self._parameters, cast(EnqueueOptions, options), connection)
 
@@ -205,12 +205,12 @@ class JobHandle(Request[P, R, Execution[R]], Generic[P, R, Q, C]):
 
     @property
     def sync(self) -> SyncJobHandle[P, R]:
-        """The blocking side: `handle.sync.enqueue(...)`."""
+        """The same methods, blocking: `handle.sync.enqueue(...)`."""
         return SyncJobHandle(self)
 
 
 class SyncJobHandle(SyncRequest[P, Execution[R]]):
-    """The same, blocking."""
+    """The blocking methods of a `JobHandle`."""
 
     def trigger(self, *args: P.args, **kwargs: P.kwargs) -> Execution[R]:
         """Run the job now with these parameters. Its next scheduled time does not change."""

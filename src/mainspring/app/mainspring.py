@@ -73,7 +73,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Mainspring:
-    """A job scheduler and background-job platform around one database.
+    """An application: its jobs, its database and its settings. Create one object and import it everywhere.
 
     >>> app = Mainspring("memory://")
     >>> @app.job("hello", cron="0 30 3 * * *")
@@ -125,7 +125,7 @@ class Mainspring:
         self.registrar = Registrar(runtime.registry)
         """Declares jobs for objects with `execute(ctx)`, with one method per kind of schedule."""
         self.backfills = AppBackfills(runtime)
-        """Steers backfills: `app.backfills.pause(id)`."""
+        """Backfills: `app.backfills.start("revenue", "2026-03-01", "2026-04-01")`."""
         self.bulk = AppBulk(runtime)
         """Commands for many jobs or executions: `app.bulk.start("pause", "jobs", filter={"queue": "mail"})`."""
         self.calendars = AppCalendars(runtime)
@@ -133,7 +133,7 @@ class Mainspring:
         self.handlers = AppHandlers(runtime)
         """Handlers of all processes: `app.handlers.pause("send")`."""
         self.locks = AppLocks(runtime)
-        """Locks as an administrator sees them: `app.locks.all()`, `app.locks.release(name)`."""
+        """Locks, for administrators: `app.locks.all()`, `app.locks.release(name)`."""
         self.monitoring = AppMonitoring(runtime)
         """Metrics, alert rules, missed runs: `app.monitoring.late()`."""
         self.errors = AppErrors(runtime)
@@ -158,22 +158,22 @@ class Mainspring:
 
     # --- declaring ----------------------------------------------------------------------------------------
     def job(self, name: str, **options: Unpack[JobOptions]) -> JobDecorator:
-        """Declare a handler and its job on a function: `@app.job("report", cron="0 3 * * *", tz="Europe/Paris")`.
+        """Declare a function as a handler, and a job for it: `@app.job("report", cron="0 3 * * *", tz="Europe/Paris")`.
 
-        The function can still be called; it can also be enqueued and triggered: see `JobHandle`.
+        You can still call the function, and you can enqueue and trigger it: see `JobHandle`.
         """
         with declaring(f"job {name!r}" if isinstance(name, str) else ""):
             refuse_bare(name)
             return JobDecorator(self, self._runtime.registry, identifier("name", name), options)
 
     def register(self, handler: NamedHandler, **options: Unpack[JobOptions]) -> None:
-        """Declare a class or instance with `name` and `perform(data, execution)`, and its job."""
+        """Declare a class or an object with `name` and `perform(data, execution)` as a handler, and a job for it."""
         self._runtime.registry.register(handler, **options)
 
     def schedule(
         self, name: str, handler: AnyHandler, trigger: Trigger | None = None, /, **options: Unpack[JobOptions]
     ) -> None:
-        """Declare one more job for a handler, with its own trigger, parameters and queue."""
+        """Declare another job for a handler, with its own trigger, parameters and queue."""
         self._runtime.registry.schedule(name, handler, trigger, **options)
 
     def provide(self, name: str, resource: Any) -> None:
@@ -182,8 +182,8 @@ class Mainspring:
 
     def setup(self, hook: F) -> F:
         """Call this function in every process that runs handlers: in a worker when it starts, in a child process of
-        `isolation="process"` before its first execution. The mapping that it returns is added to `ctx.resources`; what
-        stands after a `yield` runs when the process ends.
+        `isolation="process"` before its first execution. The mapping that it returns or yields is added to
+        `ctx.resources`. The code after a `yield` runs when the process ends.
 
         ```python
         @app.setup
@@ -195,9 +195,10 @@ class Mainspring:
         return self._runtime.setup.add(hook)
 
     def around(self, hook: F) -> F:
-        """Run this code around every handler, in the thread or process that the handler runs in: what stands before
-        the `yield` before it, what stands after the `yield` after it. A plain generator surrounds plain functions, an
-        async generator surrounds handlers that are `async def`. Functions that list tenants are surrounded as well.
+        """Run code before and after every handler, in the thread or process of the handler: a generator, whose code
+        before the `yield` runs before the handler, and whose code after it runs afterwards. A plain generator
+        surrounds plain functions, and an async generator surrounds coroutines. Functions that list tenants are
+        surrounded too.
 
         ```python
         @app.around
@@ -214,8 +215,9 @@ class Mainspring:
 
     # --- lifecycle ----------------------------------------------------------------------------------------
     async def open(self) -> None:
-        """Connect without starting any role, and create declared jobs that are not stored yet. Done automatically when
-        needed. Stored jobs change only at `start`, so a client on an old checkout alters nothing."""
+        """Connect without starting a role, and create declared jobs that are not stored yet. This happens by itself
+        when it is needed. Jobs that are stored already change only at `start`, so a client with old code changes
+        none."""
         await self._runtime.ready()
 
     async def close(self) -> None:
@@ -223,8 +225,8 @@ class Mainspring:
         await self._runtime.close()
 
     async def start(self, **settings: Unpack[SettingsOptions]) -> None:
-        """Start the roles of this process; settings given here override those of the constructor, such as
-        `roles=["worker"]` or `queues=["mail"]`. An application without jobs starts nothing unless roles are given."""
+        """Start the roles of this process. Settings given here, such as `roles=["worker"]` or `queues=["mail"]`,
+        override those of the constructor. An application without jobs starts nothing unless you give it roles."""
         await self._runtime.start(settings)
 
     async def stop(self, timeout: float | None = None) -> None:
@@ -247,27 +249,28 @@ class Mainspring:
     def run(self, **settings: Unpack[SettingsOptions]) -> None:
         """Run the roles of this process until SIGTERM or SIGINT, and log to standard error unless logging is set up.
 
-        Exits with 2 if it cannot start, because the database cannot be reached within `start_timeout` or refuses, and
-        with 1 after a second signal, which stops at once, or if it could not record or hand back all its work."""
+        The exit code is 2 if the process cannot start, because it cannot reach the database within `start_timeout` or
+        the database refuses it. It is 1 if the process could not record or hand back all its work, and after a second
+        signal, which stops the process at once."""
         if not self._runtime.run(settings):
             raise SystemExit(1)
 
     @asynccontextmanager
     async def lifespan(self, host: Any = None) -> AsyncIterator[None]:
-        """Run the roles of this process inside FastAPI or Starlette: `FastAPI(lifespan=app.lifespan)`, or inside a
-        lifespan of your own: `async with app.lifespan(): ...`. Log lines go to standard error unless logging is set up;
-        web servers set up their own only."""
+        """Run the roles of this process inside FastAPI or Starlette: `FastAPI(lifespan=app.lifespan)`. In a lifespan of
+        your own, use `async with app.lifespan(): ...`. Log lines go to standard error unless your code sets up
+        logging: a web server sets up only its own."""
         with self._runtime.lines_shown():
             async with self:
                 yield
 
     @property
     def token_source(self) -> Runtime:
-        """Knows the API tokens and the failed logins, for a guard of your own: `Guard(app.settings.security, app)`."""
+        """The API tokens and failed logins, for a guard of your own: `Guard(app.settings.security, app)`."""
         return self._runtime
 
     def asgi(self) -> FastAPI:
-        """The HTTP interface, to be mounted into an application of your own. Needs `mainspring[server]`.
+        """The HTTP interface, to mount into an application of your own. It needs the extra `mainspring[server]`.
 
         ```python
         site = FastAPI(lifespan=app.lifespan)
@@ -294,8 +297,8 @@ class Mainspring:
     ) -> Execution | None:
         """Enqueue one execution of a handler (function, class or name); None if its unique key is taken.
 
-        With `connection` the execution is stored in the caller's own transaction, and exists once that is committed.
-        Executions of several tenants take turns in their queue; `share` names who takes turns instead of the tenant.
+        With `connection`, Mainspring stores the execution in your own transaction, so it exists only if you commit.
+        The executions of several tenants take turns in their queue. They take turns by `share` instead, if you give it.
         """
         parts = self._runtime.at_hand() or await self._runtime.ready(connection is not None)
         row = await parts.enqueuer.enqueue(handler, params, connection=connection, **options)
@@ -312,9 +315,10 @@ class Mainspring:
     async def enqueue_many(
         self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]:
-        """Enqueue many: `[handle.bind(x=1), (handler, params), (handler, params, {"priority": 5})]`, in that order.
+        """Enqueue many at once: `[handle.bind(x=1), (handler, params), (handler, params, {"priority": 5})]`.
 
-        The options hold for every item that does not bring its own; with `connection` as for `enqueue`.
+        Returns the executions in the same order. The options apply to every item that does not set its own;
+        `connection` is as for `enqueue`.
         """
         parts = self._runtime.at_hand() or await self._runtime.ready(connection is not None)
         return executions_of(await parts.enqueuer.enqueue_many(items, connection=connection, **options))
@@ -333,8 +337,8 @@ class Mainspring:
         """Run a job now, by its name or by its handler (function, class, object). Its next scheduled time does not
         change.
 
-        `window` is the data window (begin, end) to cover. A job that has tenants runs only for `tenants`, if given;
-        with `tenant`, it runs for that one without a parent execution.
+        `window` is the data window (begin, end) that the run covers. A job with tenants runs only for `tenants`, if
+        given. With `tenant`, it runs for that one, without a parent execution.
         """
         row = await (await self._runtime.engine()).manual_runs.trigger(
             name, params, window=window, by=by, traceparent=traceparent, tenant=tenant, tenants=tenants
@@ -351,8 +355,8 @@ class Mainspring:
         params: Mapping[str, Any] | None = None,
         traceparent: str | None = None,
     ) -> AsyncIterator[JobContext]:
-        """Record work that runs inline: `async with app.track("import", triggered_by="ada") as ctx: ...`. If the store
-        does not answer, the work runs all the same, and is recorded when the store is back."""
+        """Record work that your own code does: `async with app.track("import", triggered_by="ada") as ctx: ...`. If the
+        store cannot be reached, the work runs anyway, and is recorded when the store is back."""
         tracker = await self._runtime.tracker()
         async with tracker.track(
             name, trigger=trigger, triggered_by=triggered_by, params=params, traceparent=traceparent
@@ -362,8 +366,8 @@ class Mainspring:
     async def backfill(
         self, name: str, begin: Instant | None = None, end: Instant | None = None, **options: Unpack[BackfillOptions]
     ) -> Backfill:
-        """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
-        them. The options and more commands: `app.backfills`."""
+        """Run the data windows of a job in the range [begin, end) that are missing or have failed. Without a range, run
+        all of these. `app.backfills` has the other commands, and `BackfillOptions` the options."""
         return await self.backfills.start(name, begin, end, **options)
 
     # --- steering -----------------------------------------------------------------------------------------
@@ -377,8 +381,9 @@ class Mainspring:
         resume_after: Duration | None = None,
         seen: str | None = None,
     ) -> JobView:
-        """Pause a job: no new ticks, and what runs finishes. `resume_at` or `resume_after` end the pause automatically.
-        With `seen`, the `tag` of a view, only if the job has not changed since."""
+        """Pause a job: it has no ticks until it is resumed, and running executions complete. The pause ends by itself
+        at `resume_at` or after `resume_after`. With `seen`, the `tag` of a view, the command is refused if the job has
+        changed since."""
         return await (await self._runtime.engine()).steering.pause(
             name, by=by, note=note, resume_at=resume_at, resume_after=resume_after, seen=seen
         )
@@ -390,12 +395,13 @@ class Mainspring:
     async def cancel(
         self, ref: str | Execution, *, by: str = "system", reason: str | None = None
     ) -> Execution | JobView:
-        """Cancel a job by name, or an execution."""
+        """Cancel an execution, or a job by its name. Cancelling a job also cancels its executions, and stops its
+        schedule until you reactivate it."""
         done = await (await self._runtime.engine()).steering.cancel(ref, by=by, reason=reason)
         return done if isinstance(done, JobView) else Execution(done)
 
     async def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> Execution:
-        """Cancel an execution by its id: one that waits ends at once, one that runs is asked to stop."""
+        """Cancel an execution by its id. A waiting execution ends at once; a running one is asked to stop."""
         return Execution(await (await self._runtime.engine()).steering.cancel_execution(id, by=by, reason=reason))
 
     async def reactivate(self, name: str, *, by: str = "system") -> JobView:
@@ -423,37 +429,39 @@ class Mainspring:
         remove: Iterable[str] = (),
         by: str = "system",
     ) -> Execution:
-        """Run a failed execution, or a job's last one, again as a new execution. `params` changes single parameters,
-        `remove` leaves some out; the others stay. `edited` of the new execution says what changed."""
+        """Run an execution again that failed, was cancelled or ended as partial, or the last one of a job. Returns a new
+        execution. `params` replaces single parameters and `remove` leaves some out; the others stay. `edited` of the
+        new execution shows what changed."""
         edit = read_edit(params, remove)
         return Execution(await (await self._runtime.engine()).steering.retry(ref, by=by, edit=edit))
 
     async def update_job(
         self, name: str, *, by: str = "system", seen: str | None = None, **changes: Unpack[JobOptions]
     ) -> JobView:
-        """Override options of a job; the change survives deploys until it is reverted. With `seen`, the `tag` of a
-        view, only if the job has not changed since."""
+        """Override options of a job. The change survives deploys until you revert it. With `seen`, the `tag` of a view,
+        the command is refused if the job has changed since."""
         given: dict[str, Any] = {**changes}
         return await (await self._runtime.engine()).steering.update_job(name, given, by=by, seen=seen)
 
     async def revert_job(self, name: str, *, by: str = "system") -> JobView:
-        """Take back every override of a job: it follows its declaration again."""
+        """Remove every override of a job, so that it follows its declaration again."""
         return await (await self._runtime.engine()).steering.revert_job(name, by=by)
 
     async def remove_job(self, name: str, *, by: str = "system", force: bool = False, purge: bool = False) -> None:
-        """Delete a job; with `purge` also its executions. `force` deletes it although other jobs come after it."""
+        """Delete a job; with `purge`, also its executions. Unless `force` is true, the command is refused while an
+        execution of the job is live, and if other jobs run after it."""
         await (await self._runtime.engine()).steering.remove_job(name, by=by, force=force, purge=purge)
 
     async def skip_occurrence(self, name: str, at: Instant, *, by: str = "system") -> JobView:
-        """Leave out the run that is due at `at`. A time without an offset is in the zone of the job."""
+        """Skip the run that is due at `at`. A time without an offset is in the zone of the job."""
         return await (await self._runtime.engine()).steering.skip_occurrence(name, at, by=by)
 
     async def move_occurrence(self, name: str, at: Instant, to: Instant, *, by: str = "system") -> JobView:
-        """Run what is due at `at` earlier or later, with the window it would have had."""
+        """Move the run that is due at `at` to another time. It keeps its window."""
         return await (await self._runtime.engine()).steering.move_occurrence(name, at, to, by=by)
 
     async def restore_occurrence(self, name: str, at: Instant, *, by: str = "system") -> JobView:
-        """Take back a skip or a move."""
+        """Undo a skip or a move."""
         return await (await self._runtime.engine()).steering.restore_occurrence(name, at, by=by)
 
     # --- reading ------------------------------------------------------------------------------------------
@@ -467,8 +475,8 @@ class Mainspring:
         system: bool = False,
         **filters: Unpack[JobFilters],
     ) -> Page[JobView]:
-        """Jobs that match every filter given, all of them unless there is a `limit`. `sort` names a field, such as
-        `next_run_at`, with a `-` before it to reverse the order; `after` is the name to continue after.
+        """The jobs that match every given filter; all of these, unless there is a `limit`. `sort` is a field such as
+        `next_run_at`; a `-` before it reverses the order. `after` is the name of the job to continue after.
 
         Mainspring's own jobs are left out unless `system` is true.
         """
@@ -482,16 +490,16 @@ class Mainspring:
         return await (await self._runtime.engine()).queries.shown(name)
 
     async def windows(self, name: str, begin: Instant | None = None, end: Instant | None = None) -> Windows:
-        """The data windows of a job inside [begin, end), and whether each is done, failed, missing or running. Without
-        a range: from the first window that is known to now."""
+        """The data windows of a job in the range [begin, end), and whether each is done, failed, missing or running.
+        Without a range, they begin with the first window known for the job and end now."""
         return await (await self._runtime.engine()).windows.windows(name, begin, end)
 
     async def why(self, name: str) -> tuple[JobView, list[Reason]]:
-        """Why a job is not running: what blocks it comes first."""
+        """A job, and the reasons why it is not running; those that block it come first."""
         return await (await self._runtime.engine()).overview.why(name)
 
     async def why_waiting(self, execution: Execution) -> list[Reason]:
-        """Why this one execution has not begun."""
+        """The reasons why this one execution has not begun."""
         return await (await self._runtime.engine()).overview.why_waiting(row_of(execution))
 
     async def executions(
@@ -504,9 +512,9 @@ class Mainspring:
         system: bool = False,
         **filters: Unpack[FiltersBesideJob],
     ) -> Page[Execution]:
-        """Executions that match every filter given, live and finished, newest first. `before` is the id to continue
-        after: the `next` of the page before. A page that is short because few of the newest 10,000 executions match
-        has `searched_until`.
+        """The executions that match every given filter, live and ended, newest first. To continue, pass the `next` of a
+        page as `before`. If a page is short because few of the newest 10,000 executions match, it has
+        `searched_until`.
 
         Executions of Mainspring's own jobs are left out unless `system` is true or `job` names one.
         """
@@ -523,15 +531,15 @@ class Mainspring:
     async def logs(
         self, execution: Execution | str, after: int = 0, level: AnyCaseLogLevel | None = None
     ) -> list[tuple[int, LogEntry]]:
-        """The log lines of an execution, numbered; with `after`, only those beyond that number; with `level`, only
-        those of this level and above."""
+        """The numbered log lines of an execution: with `after`, only those after that number; with `level`, only those
+        of this level or above."""
         return log_entries(await (await self._runtime.engine()).queries.logs(execution, after, level))
 
     async def follow(
         self, execution: Execution | str, after: int = 0, level: AnyCaseLogLevel | None = None
     ) -> AsyncGenerator[LogEntry | Execution, None]:
-        """What happens to an execution, wherever it runs: its log lines, and the execution itself whenever its state or
-        its progress has changed. The last item is the ended execution. `after` and `level` as in `logs`."""
+        """Follow an execution live, wherever it runs: yields its log lines, and the execution itself whenever its state
+        or progress changes. The last item is the ended execution. `after` and `level` are as for `logs`."""
         queries = (await self._runtime.engine()).queries
         async with aclosing(queries.follow(execution, after, level)) as items:
             async for item in items:
@@ -550,22 +558,23 @@ class Mainspring:
         return [worker_view(info) for info in await (await self._runtime.engine()).queries.workers()]
 
     async def drain_worker(self, id: str, *, note: str | None = None, by: str = "system") -> str:
-        """That process takes no more work and finishes what it runs. The beginning or the end of its id is enough."""
+        """Let one process start no more work and complete what it is running. The beginning or end of its id is
+        enough."""
         return await (await self._runtime.engine()).controls.drain(id, by=by, note=note)
 
     async def undrain_worker(self, id: str, *, by: str = "system") -> str:
-        """That process takes work again."""
+        """Let a drained process take work again."""
         return await (await self._runtime.engine()).controls.undrain(id, by=by)
 
     async def changes(
         self, since: When = DEFAULT_SINCE, *, until: When | None = None, job: str | None = None, limit: int = 100
     ) -> list[RecordedChange]:
-        """What changed, newest first: deploys, processes that started and stopped, jobs that a deploy created or
-        changed, and what people did. `since` and `until` are instants, or durations before now such as "2h"."""
+        """What changed, newest first: deploys, starts and stops of processes, jobs that a deploy created or changed,
+        and what people did. `since` and `until` are instants, or durations before now such as "2h"."""
         return await (await self._runtime.engine()).changes.newest(since, until=until, job=job, limit=limit)
 
     async def audits(self, target: str | None = None, limit: int = 100) -> list[AuditRecord]:
-        """Who did what by command, newest first; with `target`, only to that job or execution."""
+        """The audit trail, newest first: who did what. With `target`, only what was done to that job or execution."""
         return [audit_record(each) for each in await (await self._runtime.engine()).queries.audits(target, limit)]
 
     # --- locks --------------------------------------------------------------------------------------------
@@ -573,15 +582,15 @@ class Mainspring:
     async def lock(
         self, name: str, ttl: Duration = 30, *, hold_at_least: Duration = 0, wait: Duration | None = 0
     ) -> AsyncIterator[Lock]:
-        """Hold a named lock across processes: renewed while it is held, released at the end. `LockTaken` if another
-        process holds it longer than `wait`."""
+        """Hold a named lock across processes. Mainspring renews the lock while you hold it, and releases it at the end.
+        Raises `LockTaken` if another process still holds it after `wait`."""
         async with (await self._runtime.engine()).locks.lock(name, ttl, hold_at_least, wait) as lock:
             yield lock
 
     async def try_lock(self, key: str, ttl: Duration) -> bool:
-        """Take a lock that is not released but expires after `ttl`: True for the first caller only."""
+        """Take a lock that expires after `ttl`. Returns True only to the first caller."""
         return await (await self._runtime.engine()).locks.try_lock(key, ttl)
 
     async def unlock(self, key: str) -> bool:
-        """Release a lock of `try_lock` before it expires; False if it was not held."""
+        """Release a lock that you took with `try_lock`, before it expires. Returns False if nobody held it."""
         return await (await self._runtime.engine()).locks.unlock(key)

@@ -22,25 +22,25 @@ LAST_RUNS = 100
 
 
 class AppMonitoring:
-    """What watches the jobs from outside: metrics, alerts, missed runs."""
+    """Metrics, alert rules, problems, missed runs, and activity over time."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     async def metrics_page(self) -> bytes:
-        """What `/metrics` answers, in the text format of Prometheus."""
+        """The page that `/metrics` serves, in the text format of Prometheus."""
         return await self._runtime.metrics_page()
 
     async def problems(self) -> ProblemList:
-        """What needs attention, the most urgent first: new errors, late jobs, queues that back up, stuck runs, silent
-        workers and the like, at most 50, and how many others there are. At most a few seconds old."""
+        """What needs attention, the most urgent first: new errors, late jobs, long queues, stuck runs, silent workers
+        and the like. Lists at most 50 problems, and counts the others. The list may be a few seconds old."""
         return await (await self._runtime.engine()).problems.all()
 
     async def late(self) -> list[LateJob]:
-        """The jobs whose time and grace are over although no scheduler ran them.
+        """The jobs whose tick is overdue by more than its grace, because no scheduler has run them.
 
-        Missed ticks that no watcher has found yet are recorded and emitted as `Missed` events: this is what a watching
-        process does, see `mainspring watch`.
+        This call also records missed ticks that no watcher has found yet, and emits `Missed` events for them, as
+        `mainspring watch` does.
         """
         return await (await self._runtime.engine()).watch.look()
 
@@ -53,25 +53,25 @@ class AppMonitoring:
         until: When | None = None,
     ) -> list[MissedRuns]:
         """The missed runs that watchers have found within the last 30 days, newest first. `reason` is no_scheduler or
-        scheduler_behind; `since` and `until` refer to the first missed run of a stretch."""
+        scheduler_behind. `since` and `until` refer to the first of several consecutive missed runs."""
         wanted = missed_filter(job, reason, since, until)
         return await (await self._runtime.engine()).watch.ledger.all(wanted)
 
     async def activity(self, span: Span = "24h") -> ActivitySeries:
-        """How many executions ended in which way, and how late scheduled runs began: over the last hour by minute
-        ("1h"), the last 24 hours by quarter of an hour ("24h") or the last 7 days by hour ("7d").
+        """How many executions ended in each state, and how late scheduled runs began: by minute over the last hour
+        ("1h"), by quarter of an hour over the last 24 hours ("24h"), or by hour over the last 7 days ("7d").
 
-        Numbers come up to fifteen seconds late, and a process that crashes loses those of its last ten seconds.
+        The numbers are up to fifteen seconds old. If a process crashes, those of its last ten seconds are lost.
         """
         return await (await self._runtime.engine()).activity.series(span)
 
     async def waiting_for_code(self) -> dict[str, int]:
-        """The jobs whose handler no running process has, and how many of their executions wait for it."""
+        """The jobs whose handler no running process has, and how many of their executions are waiting."""
         return await (await self._runtime.engine()).queries.waiting_for_code()
 
     async def alert_rules(self, slack: Duration = SLACK, *, form: Literal["yaml", "json"] = "yaml") -> str:
-        """A file of alert rules for Prometheus, with limits that follow from the schedule, the timeout and the last
-        runs of every job that has metrics. `slack` is how late a job may be before an alert fires."""
+        """A file of alert rules for Prometheus. Its limits are derived from the schedule, the timeout and the last runs
+        of every job that has metrics. `slack` is how late a job may be before an alert fires."""
         seconds = duration("slack", slack, allow_zero=True)
         choice("form", form, ("yaml", "json"))
         parts = await self._runtime.engine()
@@ -89,7 +89,7 @@ class AppMonitoring:
         return count, await readings.names_left_out(whole("limit", limit, 1, MAX_PAGE)) if count else []
 
     async def grafana_dashboard(self) -> str:
-        """A Grafana dashboard over the jobs that have metrics, as JSON."""
+        """A Grafana dashboard for the jobs that have metrics, as JSON."""
         reading = await (await self._runtime.engine()).readings.read()
         return dashboard([each.job.name for each in reading.jobs])
 

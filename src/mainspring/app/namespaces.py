@@ -29,10 +29,10 @@ from .runtime import Runtime
 
 
 class BackfillOptions(TypedDict, total=False):
-    """What a backfill may say besides the job and the range. All of it is optional."""
+    """The options of a backfill. All of them are optional."""
 
     params: Mapping[str, Any] | None
-    """Parameters of every run, instead of those of the job."""
+    """Parameters of every run, which add to or override those of the job."""
     order: Order
     """Whether the oldest or the newest window runs first."""
     concurrency: int
@@ -40,19 +40,19 @@ class BackfillOptions(TypedDict, total=False):
     pace: Duration | None
     """The time between the starts of two windows."""
     only: Only
-    """Restricts it to missing or to failed windows."""
+    """Whether to run only the missing windows, only the failed ones, or both (`"holes"`, the default)."""
     force: bool
-    """Includes the windows that are done."""
+    """Whether to run the windows that are done too."""
     dry_run: bool
-    """Lists the windows and writes nothing."""
+    """Whether to list the windows and change nothing."""
     note: str | None
-    """What the list of backfills and the audit record say about it."""
+    """A note that lists and the audit record show."""
     by: str
     """Who asks for it."""
 
 
 class AppCalendars:
-    """Named calendars, which the hours of jobs refer to."""
+    """Named calendars, which jobs use in their `hours`."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -60,8 +60,9 @@ class AppCalendars:
     def declare(self, name: str, entries: CalendarEntries) -> None:
         """Declare a calendar in code: `app.calendars.declare("holidays", ["12-25", "2026-04-03"])`.
 
-        `entries` are dates, days of the year, weekdays and ranges, or the text of an .ics file. It is stored when the
-        application starts; what an operator has set stays in force until it is reverted.
+        `entries` are dates, days of the year, weekdays and ranges, or the text of an .ics file. The calendar is stored
+        when the application starts. If an operator has set it, the operator's version stays in force until it is
+        reverted.
         """
         registry = self._runtime.registry
         with declaring(""):
@@ -77,11 +78,11 @@ class AppCalendars:
         return await (await self._runtime.engine()).calendars.get(name)
 
     async def jobs(self, name: str) -> list[str]:
-        """The names of the jobs that refer to this calendar."""
+        """The names of the jobs that use this calendar."""
         return await (await self._runtime.engine()).calendars.jobs_naming(name)
 
     async def set(self, name: str, entries: CalendarEntries, *, by: str = "system") -> CalendarView:
-        """Store a calendar under this name, replacing the present one, until it is set again or reverted."""
+        """Store a calendar under this name, in place of the current one, until it is set again or reverted."""
         return await (await self._runtime.engine()).calendars.set(name, entries, by=by)
 
     async def revert(self, name: str, *, by: str = "system") -> CalendarView:
@@ -89,12 +90,12 @@ class AppCalendars:
         return await (await self._runtime.engine()).calendars.revert(name, by=by)
 
     async def remove(self, name: str, *, by: str = "system") -> None:
-        """Delete a calendar; refused while a job refers to it."""
+        """Delete a calendar. The command is refused while a job uses it."""
         await (await self._runtime.engine()).calendars.remove(name, by=by)
 
 
 class AppTemplates:
-    """Handlers with options of jobs, stored under a name, from which jobs are made."""
+    """Templates: named sets of a handler and job options, from which you create jobs."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -108,32 +109,33 @@ class AppTemplates:
         return await (await self._runtime.engine()).templates.get(name)
 
     async def create(self, name: str, handler: str, *, by: str = "system", **options: Unpack[JobOptions]) -> Template:
-        """Store a handler with options of jobs under a name."""
+        """Create a template from the name of a handler and job options."""
         given: Mapping[str, Any] = options
         return await (await self._runtime.engine()).templates.create(name, handler, given, by=by)
 
     async def update(
         self, name: str, *, handler: str | None = None, by: str = "system", **changes: Unpack[JobOptions]
     ) -> Template:
-        """Change the named options and leave the others; None removes an option. Jobs made from it do not change."""
+        """Change the given options and keep the others; None removes an option. Jobs that were created from the
+        template stay as they are."""
         given: Mapping[str, Any] = changes
         return await (await self._runtime.engine()).templates.update(name, given, handler=handler, by=by)
 
     async def remove(self, name: str, *, by: str = "system") -> None:
-        """Delete a template. Jobs that were made from it stay."""
+        """Delete a template. Jobs that were created from it stay as they are."""
         await (await self._runtime.engine()).templates.remove(name, by=by)
 
     async def apply(
         self, template: str, name: str | None = None, *, by: str = "system", **overrides: Unpack[JobOptions]
     ) -> JobView:
-        """Make a job from a template, with other options where given. A job without a trigger that follows no other job
-        runs once, at once."""
+        """Create a job from a template; `overrides` replace its options. A job with neither a trigger nor parents
+        (`after`) runs once, immediately."""
         given: Mapping[str, Any] = overrides
         return (await (await self._runtime.engine()).templates.apply(template, name, given, by=by))[0]
 
 
 class AppBackfills:
-    """Backfills: many data windows of a job, run one after the other."""
+    """Backfills: runs of a job for many data windows of the past."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -141,12 +143,12 @@ class AppBackfills:
     async def start(
         self, name: str, begin: Instant | None = None, end: Instant | None = None, **options: Unpack[BackfillOptions]
     ) -> Backfill:
-        """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
-        them. A dry run lists them and writes nothing."""
+        """Run the data windows of a job in the range [begin, end) that are missing or have failed. Without a range, run
+        all of these. With `dry_run=True`, only list them."""
         return backfill_view(await (await self._runtime.engine()).backfills.start(name, begin, end, **options))
 
     async def recent(self, job: str | None = None, limit: int = 20) -> list[Backfill]:
-        """The backfills under way and the last `limit` that have ended, newest first."""
+        """The backfills that have not ended, and the last `limit` that have, newest first."""
         rows = await (await self._runtime.engine()).backfills.list(job, limit)
         return [backfill_view(row) for row in rows]
 
@@ -159,7 +161,7 @@ class AppBackfills:
         return backfill_view(await (await self._runtime.engine()).backfills.wait(id, timeout))
 
     async def pause(self, id: str, *, by: str = "system") -> Backfill:
-        """Start no more windows; those that run end as usual."""
+        """Start no more windows. Windows that are running complete."""
         return backfill_view(await (await self._runtime.engine()).backfills.pause(id, by=by))
 
     async def resume(self, id: str, *, by: str = "system") -> Backfill:
@@ -167,19 +169,19 @@ class AppBackfills:
         return backfill_view(await (await self._runtime.engine()).backfills.resume(id, by=by))
 
     async def cancel(self, id: str, *, by: str = "system", reason: str | None = None) -> Backfill:
-        """Start no more windows, and cancel those that wait or run."""
+        """Start no more windows, and cancel those that are waiting or running."""
         return backfill_view(await (await self._runtime.engine()).backfills.cancel(id, by=by, reason=reason))
 
 
 class AppTenants:
-    """The busiest tenants, and the tenants of an execution that ran for many of them."""
+    """The busiest tenants, and the tenants of one execution."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     async def busiest(self, sort: TenantOrder = "waiting", limit: int = 20) -> list[TenantView]:
-        """The tenants for which the most executions wait; or run, or failed in the last 24 hours (attempts). Among the
-        1,000 with the most that wait or run, and all that failed."""
+        """The tenants with the most waiting or running executions, or the most failed attempts of the last 24 hours.
+        Considers the 1,000 tenants with the most live executions, and all that had a failure."""
         return await (await self._runtime.engine()).busy_tenants.find(sort, limit)
 
     async def runs(
@@ -190,12 +192,12 @@ class AppTenants:
         limit: int = 100,
         offset: int = 0,
     ) -> list[TenantRun]:
-        """Status, attempts, timing and error of each tenant of an execution. Those that failed come first."""
+        """The status, attempts, timing and error of each tenant of an execution. Tenants that failed come first."""
         parts = await self._runtime.engine()
         return (await parts.tenants.page(id_of(execution), status, limit, offset)).items
 
     async def retry_failed(self, execution: Execution | str, *, by: str = "system") -> Execution:
-        """Run an execution again, only for those of its tenants that did not complete. Returns the new execution."""
+        """Run an execution again, but only for its tenants that did not complete. Returns the new execution."""
         return Execution(await (await self._runtime.engine()).tenants.retry_failed(id_of(execution), by=by))
 
 
@@ -206,28 +208,28 @@ class AppTokens:
         self._runtime = runtime
 
     async def all(self) -> list[TokenView]:
-        """Every API token, also those that have expired or were revoked, oldest first; without their secrets."""
+        """Every API token, oldest first, including expired and revoked ones. Their secrets are not included."""
         return await (await self._runtime.engine()).tokens.all()
 
     async def create(
         self, name: str, role: RoleName, *, expires: Duration | None = None, by: str = "system"
     ) -> NewToken:
-        """Create an API token. Its text is in the answer and stored nowhere. `expires` is a duration."""
+        """Create an API token. Only the return value has its text: the store keeps a hash. `expires` is a duration."""
         return await (await self._runtime.engine()).tokens.create(name, role, expires=expires, by=by)
 
     async def revoke(self, ref: str, *, by: str = "system") -> TokenView:
-        """Revoke a token by its id or its name; running servers follow within seconds."""
+        """Revoke a token by its id or its name. Running servers refuse it within seconds."""
         return await (await self._runtime.engine()).tokens.revoke(ref, by=by)
 
 
 class AppHooks:
-    """Incoming hooks: signed requests of other systems to `/hooks/NAME` that trigger a job."""
+    """Incoming hooks: signed requests from other systems to `/hooks/NAME` that trigger a job."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     async def all(self) -> list[HookView]:
-        """Every hook, by name; without their secrets."""
+        """Every hook, by name, without its secrets."""
         return await (await self._runtime.engine()).hooks.all()
 
     async def get(self, name: str) -> HookView:
@@ -244,11 +246,11 @@ class AppHooks:
         enabled: bool = True,
         by: str = "system",
     ) -> HookWithSecret:
-        """Let signed requests to `/hooks/NAME` trigger this job, whose handler takes the body as `payload`, and the
-        type and the id of the delivery as `event` and `delivery` if it has parameters of these names.
+        """Let signed requests to `/hooks/NAME` trigger this job. Its handler gets the body as `payload` and, if it has
+        parameters of these names, the type of the event as `event` and the id of the delivery as `delivery`.
 
-        `style` is "standard" (Standard Webhooks), "github" or "stripe". Without a `secret` one is generated, and its
-        text is in the answer, once; a hook that is there keeps its secrets.
+        `style` is "standard" (Standard Webhooks), "github" or "stripe". If you give no `secret`, Mainspring generates
+        one for a new hook, and only the return value shows it. An existing hook keeps its secrets.
         """
         hooks = (await self._runtime.engine()).hooks
         return await hooks.set(name, job, style=style, secret=secret, enabled=enabled, by=by)
@@ -256,22 +258,22 @@ class AppHooks:
     async def rotate_secret(
         self, name: str, secret: str | None = None, *, overlap: Duration = "24h", by: str = "system"
     ) -> HookWithSecret:
-        """Add a secret, generated if none is given. Those before it are accepted for `overlap` more."""
+        """Add a secret; if you give none, Mainspring generates one. Older secrets remain valid for `overlap`."""
         return await (await self._runtime.engine()).hooks.rotate_secret(name, secret, overlap=overlap, by=by)
 
     async def remove(self, name: str, *, by: str = "system") -> None:
-        """Delete a hook: its address answers 404 from then on."""
+        """Delete a hook. Its address returns 404 from then on."""
         await (await self._runtime.engine()).hooks.remove(name, by=by)
 
 
 class AppLocks:
-    """Locks between processes, as an administrator sees them. To take one, see `app.lock` and `app.try_lock`."""
+    """Locks, for administrators. To take a lock, use `app.lock` or `app.try_lock`."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     async def all(self) -> list[LockView]:
-        """Everything that is held, and its holder: named locks, then the keys of live executions."""
+        """All named locks, then all keys of live executions, each with its holder."""
         found = await self.page()
         items = found.items
         while found.next_cursor is not None:
@@ -280,17 +282,18 @@ class AppLocks:
         return items
 
     async def page(self, limit: int = 1_000, cursor: str | None = None) -> LockPage:
-        """The same in pages: at most so many, from `next_cursor` of the page before on."""
+        """One page of these, with at most `limit` items. Pass `next_cursor` of a page as `cursor` to get the next
+        one."""
         whole("limit", limit, 1, 1_000)
         found = await (await self._runtime.engine()).locks.page(limit, cursor)
         return LockPage([lock_view(row) for row in found.rows], found.next_cursor)
 
     async def release(self, name: str, *, by: str = "system") -> bool:
-        """Take a named lock away from its holder; False if nobody held it. A key of an execution is refused: cancel
-        the execution instead."""
+        """Take a named lock away from its holder. Returns False if nobody held it. You cannot release the key of an
+        execution; cancel the execution instead."""
         return await (await self._runtime.engine()).locks.release(name, by)
 
     @staticmethod
     def suggested_ttl(expected: Duration) -> float:
-        """The seconds that a lock of `try_lock` should last for work that takes about as long as `expected`."""
+        """A suitable `ttl` of `try_lock`, in seconds, for work that takes about as long as `expected`."""
         return suggested_ttl(duration("expected", expected, allow_zero=True))

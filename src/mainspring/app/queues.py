@@ -9,13 +9,13 @@ from .runtime import Runtime
 
 
 class AppQueues:
-    """Queues as operators see them: what waits in each, and the controls that all processes obey."""
+    """Queues: what waits in each, and the controls that operators set for all processes."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     async def all(self) -> list[QueueView]:
-        """Every queue that a job or a worker names, in which executions wait or run, or which has a control."""
+        """Every queue that a job or a worker names, that has live executions, or that has a control."""
         return await (await self._runtime.engine()).queues.all()
 
     async def get(self, name: str) -> QueueView:
@@ -31,7 +31,7 @@ class AppQueues:
         resume_after: Duration | None = None,
         by: str = "system",
     ) -> QueueView:
-        """No process begins executions of this queue until it is resumed. Those that run finish."""
+        """Pause a queue: no process starts its executions until it is resumed. Running executions complete."""
         parts = await self._runtime.engine()
         await parts.controls.pause("queue", name, by=by, note=note, until=resume_at, lasts=resume_after)
         return await parts.queues.get(name)
@@ -45,19 +45,19 @@ class AppQueues:
     async def limit(
         self, name: str, *, concurrency: int | None = None, rate: Rate | None = None, by: str = "system"
     ) -> QueueView:
-        """Set the ceilings of this queue over all processes: at most `concurrency` executions run at once, and at most
-        `rate` begin (`"100/m"`). A ceiling that you leave out is removed. Running executions are not stopped."""
+        """Set the ceilings of a queue for all processes together: at most `concurrency` executions run at once, and at
+        most `rate` start (`"100/m"`). A ceiling that you leave out is removed. Running executions are not stopped."""
         parts = await self._runtime.engine()
         await parts.controls.limit(name, by=by, concurrency=concurrency, rate=rate)
         return await parts.queues.get(name)
 
     async def scale(self, name: str | None = None, *, min: int = 0, max: int = MOST_PROCESSES) -> ScaleView:
-        """How many processes this queue needs, or all queues together, for an autoscaler."""
+        """For an autoscaler: how many processes this queue needs, or all queues together."""
         return await (await self._runtime.engine()).queues.scale(name, low=min, high=max)
 
 
 class AppHandlers:
-    """Handlers as operators see them. Pause a misbehaving one for all processes at once."""
+    """Handlers: which workers have them, and pauses that operators set for all processes."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -75,7 +75,7 @@ class AppHandlers:
         resume_after: Duration | None = None,
         by: str = "system",
     ) -> HandlerView:
-        """No process begins an execution of this handler until it is resumed, whatever its job or queue."""
+        """Pause a handler: no process starts its executions until it is resumed, whatever their job or queue."""
         parts = await self._runtime.engine()
         await parts.controls.pause("handler", name, by=by, note=note, until=resume_at, lasts=resume_after)
         return await parts.queues.handler(name)

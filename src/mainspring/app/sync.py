@@ -52,7 +52,7 @@ class SyncMainspring(SyncMethods):
     def __init__(self, app: Mainspring) -> None:
         super().__init__(app, Caller(app._runtime))
         self.backfills = SyncBackfills(app.backfills, self._caller)
-        """Steers backfills: `app.sync.backfills.pause(id)`."""
+        """Backfills: `app.sync.backfills.start("revenue", "2026-03-01", "2026-04-01")`."""
         self.bulk = SyncBulk(app.bulk, self._caller)
         """Commands for many jobs or executions."""
         self.calendars = SyncCalendars(app.calendars, self._caller)
@@ -60,7 +60,7 @@ class SyncMainspring(SyncMethods):
         self.handlers = SyncHandlers(app.handlers, self._caller)
         """Handlers of all processes."""
         self.locks = SyncLocks(app.locks, self._caller)
-        """Locks as an administrator sees them."""
+        """Locks, for administrators."""
         self.monitoring = SyncMonitoring(app.monitoring, self._caller)
         """Metrics, alert rules, missed runs."""
         self.errors = SyncErrors(app.errors, self._caller)
@@ -79,11 +79,11 @@ class SyncMainspring(SyncMethods):
         """Endpoints that receive events."""
 
     def start(self, **settings: Unpack[SettingsOptions]) -> None:
-        """Start the roles of this process; settings given here override those of the constructor, such as
-        `roles=["worker"]` or `queues=["mail"]`. An application without jobs starts nothing unless roles are given.
+        """Start the roles of this process. Settings given here, such as `roles=["worker"]` or `queues=["mail"]`,
+        override those of the constructor. An application without jobs starts nothing unless you give it roles.
 
-        When the process ends, by itself, by SIGTERM or by the server around it, the roles are drained first. Each
-        forked process has to start its own: see docs/frameworks.md."""
+        When the process ends by itself, by SIGTERM or by the server that runs it, Mainspring drains the roles first.
+        Each forked process must call `start` itself: see docs/frameworks.md."""
         refuse_without_threads()
         if not after_uwsgi_fork(lambda: self.start(**settings)) and not restarts_on_change():
             exits.watch_sigterm()
@@ -112,8 +112,8 @@ class SyncMainspring(SyncMethods):
     ) -> Execution | None:
         """Enqueue one execution of a handler (function, class or name); None if its unique key is taken.
 
-        With `connection` the execution is stored in the caller's own transaction, in the caller's thread, and exists
-        once that is committed.
+        With `connection`, Mainspring stores the execution in your own transaction, in the calling thread, so it exists
+        only if you commit.
         """
         if connection is None:
             return self._caller.call(self._target.enqueue(handler, params, **options))
@@ -130,9 +130,10 @@ class SyncMainspring(SyncMethods):
     def enqueue_many(
         self, items: Iterable[EnqueueItem], *, connection: Any = None, **options: Unpack[EnqueueOptions]
     ) -> list[Execution | None]:
-        """Enqueue many: `[handle.bind(x=1), (handler, params), (handler, params, {"priority": 5})]`, in that order.
+        """Enqueue many at once: `[handle.bind(x=1), (handler, params), (handler, params, {"priority": 5})]`.
 
-        The options hold for every item that does not bring its own; with `connection` as for `enqueue`.
+        Returns the executions in the same order. The options apply to every item that does not set its own;
+        `connection` is as for `enqueue`.
         """
         if connection is None:
             return self._caller.call(self._target.enqueue_many(items, **options))
@@ -155,7 +156,7 @@ class SyncMainspring(SyncMethods):
         params: Mapping[str, Any] | None = None,
         traceparent: str | None = None,
     ) -> Iterator[JobContext]:
-        """Record work that runs inline: `with app.sync.track("import", triggered_by="ada") as ctx: ...`."""
+        """Record work that your own code does: `with app.sync.track("import", triggered_by="ada") as ctx: ...`."""
         manager = self._target.track(
             name, trigger=trigger, triggered_by=triggered_by, params=params, traceparent=traceparent
         )

@@ -67,8 +67,9 @@ class SyncMethods:
         self._target, self._caller = target, caller
 
     def open(self) -> None:
-        """Connect without starting any role, and create declared jobs that are not stored yet. Done automatically when
-        needed. Stored jobs change only at `start`, so a client on an old checkout alters nothing."""
+        """Connect without starting a role, and create declared jobs that are not stored yet. This happens by itself
+        when it is needed. Jobs that are stored already change only at `start`, so a client with old code changes
+        none."""
         self._caller.call(self._target.open())
 
     def stop(self, timeout: float | None = None) -> None:
@@ -89,8 +90,8 @@ class SyncMethods:
         """Run a job now, by its name or by its handler (function, class, object). Its next scheduled time does not
         change.
 
-        `window` is the data window (begin, end) to cover. A job that has tenants runs only for `tenants`, if given;
-        with `tenant`, it runs for that one without a parent execution.
+        `window` is the data window (begin, end) that the run covers. A job with tenants runs only for `tenants`, if
+        given. With `tenant`, it runs for that one, without a parent execution.
         """
         return self._caller.call(
             self._target.trigger(
@@ -101,8 +102,8 @@ class SyncMethods:
     def backfill(
         self, name: str, begin: Instant | None = None, end: Instant | None = None, **options: Unpack[BackfillOptions]
     ) -> Backfill:
-        """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
-        them. The options and more commands: `app.backfills`."""
+        """Run the data windows of a job in the range [begin, end) that are missing or have failed. Without a range, run
+        all of these. `app.backfills` has the other commands, and `BackfillOptions` the options."""
         return self._caller.call(self._target.backfill(name, begin, end, **options))
 
     def pause(
@@ -115,8 +116,9 @@ class SyncMethods:
         resume_after: Duration | None = None,
         seen: str | None = None,
     ) -> JobView:
-        """Pause a job: no new ticks, and what runs finishes. `resume_at` or `resume_after` end the pause automatically.
-        With `seen`, the `tag` of a view, only if the job has not changed since."""
+        """Pause a job: it has no ticks until it is resumed, and running executions complete. The pause ends by itself
+        at `resume_at` or after `resume_after`. With `seen`, the `tag` of a view, the command is refused if the job has
+        changed since."""
         return self._caller.call(
             self._target.pause(name, by=by, note=note, resume_at=resume_at, resume_after=resume_after, seen=seen)
         )
@@ -126,11 +128,12 @@ class SyncMethods:
         return self._caller.call(self._target.resume(name, by=by))
 
     def cancel(self, ref: str | Execution, *, by: str = "system", reason: str | None = None) -> Execution | JobView:
-        """Cancel a job by name, or an execution."""
+        """Cancel an execution, or a job by its name. Cancelling a job also cancels its executions, and stops its
+        schedule until you reactivate it."""
         return self._caller.call(self._target.cancel(ref, by=by, reason=reason))
 
     def cancel_execution(self, id: str, *, by: str = "system", reason: str | None = None) -> Execution:
-        """Cancel an execution by its id: one that waits ends at once, one that runs is asked to stop."""
+        """Cancel an execution by its id. A waiting execution ends at once; a running one is asked to stop."""
         return self._caller.call(self._target.cancel_execution(id, by=by, reason=reason))
 
     def reactivate(self, name: str, *, by: str = "system") -> JobView:
@@ -160,35 +163,37 @@ class SyncMethods:
         remove: Iterable[str] = (),
         by: str = "system",
     ) -> Execution:
-        """Run a failed execution, or a job's last one, again as a new execution. `params` changes single parameters,
-        `remove` leaves some out; the others stay. `edited` of the new execution says what changed."""
+        """Run an execution again that failed, was cancelled or ended as partial, or the last one of a job. Returns a new
+        execution. `params` replaces single parameters and `remove` leaves some out; the others stay. `edited` of the
+        new execution shows what changed."""
         return self._caller.call(self._target.retry(ref, params=params, remove=remove, by=by))
 
     def update_job(
         self, name: str, *, by: str = "system", seen: str | None = None, **changes: Unpack[JobOptions]
     ) -> JobView:
-        """Override options of a job; the change survives deploys until it is reverted. With `seen`, the `tag` of a
-        view, only if the job has not changed since."""
+        """Override options of a job. The change survives deploys until you revert it. With `seen`, the `tag` of a view,
+        the command is refused if the job has changed since."""
         return self._caller.call(self._target.update_job(name, by=by, seen=seen, **changes))
 
     def revert_job(self, name: str, *, by: str = "system") -> JobView:
-        """Take back every override of a job: it follows its declaration again."""
+        """Remove every override of a job, so that it follows its declaration again."""
         return self._caller.call(self._target.revert_job(name, by=by))
 
     def remove_job(self, name: str, *, by: str = "system", force: bool = False, purge: bool = False) -> None:
-        """Delete a job; with `purge` also its executions. `force` deletes it although other jobs come after it."""
+        """Delete a job; with `purge`, also its executions. Unless `force` is true, the command is refused while an
+        execution of the job is live, and if other jobs run after it."""
         self._caller.call(self._target.remove_job(name, by=by, force=force, purge=purge))
 
     def skip_occurrence(self, name: str, at: Instant, *, by: str = "system") -> JobView:
-        """Leave out the run that is due at `at`. A time without an offset is in the zone of the job."""
+        """Skip the run that is due at `at`. A time without an offset is in the zone of the job."""
         return self._caller.call(self._target.skip_occurrence(name, at, by=by))
 
     def move_occurrence(self, name: str, at: Instant, to: Instant, *, by: str = "system") -> JobView:
-        """Run what is due at `at` earlier or later, with the window it would have had."""
+        """Move the run that is due at `at` to another time. It keeps its window."""
         return self._caller.call(self._target.move_occurrence(name, at, to, by=by))
 
     def restore_occurrence(self, name: str, at: Instant, *, by: str = "system") -> JobView:
-        """Take back a skip or a move."""
+        """Undo a skip or a move."""
         return self._caller.call(self._target.restore_occurrence(name, at, by=by))
 
     def jobs(
@@ -201,8 +206,8 @@ class SyncMethods:
         system: bool = False,
         **filters: Unpack[JobFilters],
     ) -> Page[JobView]:
-        """Jobs that match every filter given, all of them unless there is a `limit`. `sort` names a field, such as
-        `next_run_at`, with a `-` before it to reverse the order; `after` is the name to continue after.
+        """The jobs that match every given filter; all of these, unless there is a `limit`. `sort` is a field such as
+        `next_run_at`; a `-` before it reverses the order. `after` is the name of the job to continue after.
 
         Mainspring's own jobs are left out unless `system` is true.
         """
@@ -215,16 +220,16 @@ class SyncMethods:
         return self._caller.call(self._target.job_view(name))
 
     def windows(self, name: str, begin: Instant | None = None, end: Instant | None = None) -> Windows:
-        """The data windows of a job inside [begin, end), and whether each is done, failed, missing or running. Without
-        a range: from the first window that is known to now."""
+        """The data windows of a job in the range [begin, end), and whether each is done, failed, missing or running.
+        Without a range, they begin with the first window known for the job and end now."""
         return self._caller.call(self._target.windows(name, begin, end))
 
     def why(self, name: str) -> tuple[JobView, list[Reason]]:
-        """Why a job is not running: what blocks it comes first."""
+        """A job, and the reasons why it is not running; those that block it come first."""
         return self._caller.call(self._target.why(name))
 
     def why_waiting(self, execution: Execution) -> list[Reason]:
-        """Why this one execution has not begun."""
+        """The reasons why this one execution has not begun."""
         return self._caller.call(self._target.why_waiting(execution))
 
     def executions(
@@ -237,9 +242,9 @@ class SyncMethods:
         system: bool = False,
         **filters: Unpack[FiltersBesideJob],
     ) -> Page[Execution]:
-        """Executions that match every filter given, live and finished, newest first. `before` is the id to continue
-        after: the `next` of the page before. A page that is short because few of the newest 10,000 executions match
-        has `searched_until`.
+        """The executions that match every given filter, live and ended, newest first. To continue, pass the `next` of a
+        page as `before`. If a page is short because few of the newest 10,000 executions match, it has
+        `searched_until`.
 
         Executions of Mainspring's own jobs are left out unless `system` is true or `job` names one.
         """
@@ -254,15 +259,15 @@ class SyncMethods:
     def logs(
         self, execution: Execution | str, after: int = 0, level: AnyCaseLogLevel | None = None
     ) -> list[tuple[int, LogEntry]]:
-        """The log lines of an execution, numbered; with `after`, only those beyond that number; with `level`, only
-        those of this level and above."""
+        """The numbered log lines of an execution: with `after`, only those after that number; with `level`, only those
+        of this level or above."""
         return self._caller.call(self._target.logs(execution, after, level))
 
     def follow(
         self, execution: Execution | str, after: int = 0, level: AnyCaseLogLevel | None = None
     ) -> Iterator[LogEntry | Execution]:
-        """What happens to an execution, wherever it runs: its log lines, and the execution itself whenever its state or
-        its progress has changed. The last item is the ended execution. `after` and `level` as in `logs`."""
+        """Follow an execution live, wherever it runs: yields its log lines, and the execution itself whenever its state
+        or progress changes. The last item is the ended execution. `after` and `level` are as for `logs`."""
         return self._caller.iterated(self._target.follow(execution, after, level))
 
     @overload
@@ -280,37 +285,38 @@ class SyncMethods:
         return self._caller.call(self._target.workers())
 
     def drain_worker(self, id: str, *, note: str | None = None, by: str = "system") -> str:
-        """That process takes no more work and finishes what it runs. The beginning or the end of its id is enough."""
+        """Let one process start no more work and complete what it is running. The beginning or end of its id is
+        enough."""
         return self._caller.call(self._target.drain_worker(id, note=note, by=by))
 
     def undrain_worker(self, id: str, *, by: str = "system") -> str:
-        """That process takes work again."""
+        """Let a drained process take work again."""
         return self._caller.call(self._target.undrain_worker(id, by=by))
 
     def changes(
         self, since: When = DEFAULT_SINCE, *, until: When | None = None, job: str | None = None, limit: int = 100
     ) -> list[RecordedChange]:
-        """What changed, newest first: deploys, processes that started and stopped, jobs that a deploy created or
-        changed, and what people did. `since` and `until` are instants, or durations before now such as "2h"."""
+        """What changed, newest first: deploys, starts and stops of processes, jobs that a deploy created or changed,
+        and what people did. `since` and `until` are instants, or durations before now such as "2h"."""
         return self._caller.call(self._target.changes(since, until=until, job=job, limit=limit))
 
     def audits(self, target: str | None = None, limit: int = 100) -> list[AuditRecord]:
-        """Who did what by command, newest first; with `target`, only to that job or execution."""
+        """The audit trail, newest first: who did what. With `target`, only what was done to that job or execution."""
         return self._caller.call(self._target.audits(target, limit))
 
     def lock(
         self, name: str, ttl: Duration = 30, *, hold_at_least: Duration = 0, wait: Duration | None = 0
     ) -> AbstractContextManager[Lock]:
-        """Hold a named lock across processes: renewed while it is held, released at the end. `LockTaken` if another
-        process holds it longer than `wait`."""
+        """Hold a named lock across processes. Mainspring renews the lock while you hold it, and releases it at the end.
+        Raises `LockTaken` if another process still holds it after `wait`."""
         return self._caller.entered(self._target.lock(name, ttl, hold_at_least=hold_at_least, wait=wait))
 
     def try_lock(self, key: str, ttl: Duration) -> bool:
-        """Take a lock that is not released but expires after `ttl`: True for the first caller only."""
+        """Take a lock that expires after `ttl`. Returns True only to the first caller."""
         return self._caller.call(self._target.try_lock(key, ttl))
 
     def unlock(self, key: str) -> bool:
-        """Release a lock of `try_lock` before it expires; False if it was not held."""
+        """Release a lock that you took with `try_lock`, before it expires. Returns False if nobody held it."""
         return self._caller.call(self._target.unlock(key))
 
 
@@ -323,12 +329,12 @@ class SyncBackfills:
     def start(
         self, name: str, begin: Instant | None = None, end: Instant | None = None, **options: Unpack[BackfillOptions]
     ) -> Backfill:
-        """Run the data windows of a job inside [begin, end) that are missing or have failed; without a range, all of
-        them. A dry run lists them and writes nothing."""
+        """Run the data windows of a job in the range [begin, end) that are missing or have failed. Without a range, run
+        all of these. With `dry_run=True`, only list them."""
         return self._caller.call(self._target.start(name, begin, end, **options))
 
     def recent(self, job: str | None = None, limit: int = 20) -> list[Backfill]:
-        """The backfills under way and the last `limit` that have ended, newest first."""
+        """The backfills that have not ended, and the last `limit` that have, newest first."""
         return self._caller.call(self._target.recent(job, limit))
 
     def get(self, id: str) -> Backfill:
@@ -340,7 +346,7 @@ class SyncBackfills:
         return self._caller.call(self._target.wait(id, timeout))
 
     def pause(self, id: str, *, by: str = "system") -> Backfill:
-        """Start no more windows; those that run end as usual."""
+        """Start no more windows. Windows that are running complete."""
         return self._caller.call(self._target.pause(id, by=by))
 
     def resume(self, id: str, *, by: str = "system") -> Backfill:
@@ -348,7 +354,7 @@ class SyncBackfills:
         return self._caller.call(self._target.resume(id, by=by))
 
     def cancel(self, id: str, *, by: str = "system", reason: str | None = None) -> Backfill:
-        """Start no more windows, and cancel those that wait or run."""
+        """Start no more windows, and cancel those that are waiting or running."""
         return self._caller.call(self._target.cancel(id, by=by, reason=reason))
 
 
@@ -367,11 +373,11 @@ class SyncCalendars:
         return self._caller.call(self._target.get(name))
 
     def jobs(self, name: str) -> list[str]:
-        """The names of the jobs that refer to this calendar."""
+        """The names of the jobs that use this calendar."""
         return self._caller.call(self._target.jobs(name))
 
     def set(self, name: str, entries: CalendarEntries, *, by: str = "system") -> CalendarView:
-        """Store a calendar under this name, replacing the present one, until it is set again or reverted."""
+        """Store a calendar under this name, in place of the current one, until it is set again or reverted."""
         return self._caller.call(self._target.set(name, entries, by=by))
 
     def revert(self, name: str, *, by: str = "system") -> CalendarView:
@@ -379,7 +385,7 @@ class SyncCalendars:
         return self._caller.call(self._target.revert(name, by=by))
 
     def remove(self, name: str, *, by: str = "system") -> None:
-        """Delete a calendar; refused while a job refers to it."""
+        """Delete a calendar. The command is refused while a job uses it."""
         self._caller.call(self._target.remove(name, by=by))
 
 
@@ -390,16 +396,17 @@ class SyncLocks:
         self._target, self._caller = target, caller
 
     def all(self) -> list[LockView]:
-        """Everything that is held, and its holder: named locks, then the keys of live executions."""
+        """All named locks, then all keys of live executions, each with its holder."""
         return self._caller.call(self._target.all())
 
     def page(self, limit: int = 1000, cursor: str | None = None) -> LockPage:
-        """The same in pages: at most so many, from `next_cursor` of the page before on."""
+        """One page of these, with at most `limit` items. Pass `next_cursor` of a page as `cursor` to get the next
+        one."""
         return self._caller.call(self._target.page(limit, cursor))
 
     def release(self, name: str, *, by: str = "system") -> bool:
-        """Take a named lock away from its holder; False if nobody held it. A key of an execution is refused: cancel
-        the execution instead."""
+        """Take a named lock away from its holder. Returns False if nobody held it. You cannot release the key of an
+        execution; cancel the execution instead."""
         return self._caller.call(self._target.release(name, by=by))
 
 
@@ -418,24 +425,25 @@ class SyncTemplates:
         return self._caller.call(self._target.get(name))
 
     def create(self, name: str, handler: str, *, by: str = "system", **options: Unpack[JobOptions]) -> Template:
-        """Store a handler with options of jobs under a name."""
+        """Create a template from the name of a handler and job options."""
         return self._caller.call(self._target.create(name, handler, by=by, **options))
 
     def update(
         self, name: str, *, handler: str | None = None, by: str = "system", **changes: Unpack[JobOptions]
     ) -> Template:
-        """Change the named options and leave the others; None removes an option. Jobs made from it do not change."""
+        """Change the given options and keep the others; None removes an option. Jobs that were created from the
+        template stay as they are."""
         return self._caller.call(self._target.update(name, handler=handler, by=by, **changes))
 
     def remove(self, name: str, *, by: str = "system") -> None:
-        """Delete a template. Jobs that were made from it stay."""
+        """Delete a template. Jobs that were created from it stay as they are."""
         self._caller.call(self._target.remove(name, by=by))
 
     def apply(
         self, template: str, name: str | None = None, *, by: str = "system", **overrides: Unpack[JobOptions]
     ) -> JobView:
-        """Make a job from a template, with other options where given. A job without a trigger that follows no other job
-        runs once, at once."""
+        """Create a job from a template; `overrides` replace its options. A job with neither a trigger nor parents
+        (`after`) runs once, immediately."""
         return self._caller.call(self._target.apply(template, name, by=by, **overrides))
 
 
@@ -446,8 +454,8 @@ class SyncTenants:
         self._target, self._caller = target, caller
 
     def busiest(self, sort: TenantOrder = "waiting", limit: int = 20) -> list[TenantView]:
-        """The tenants for which the most executions wait; or run, or failed in the last 24 hours (attempts). Among the
-        1,000 with the most that wait or run, and all that failed."""
+        """The tenants with the most waiting or running executions, or the most failed attempts of the last 24 hours.
+        Considers the 1,000 tenants with the most live executions, and all that had a failure."""
         return self._caller.call(self._target.busiest(sort, limit))
 
     def runs(
@@ -458,11 +466,11 @@ class SyncTenants:
         limit: int = 100,
         offset: int = 0,
     ) -> list[TenantRun]:
-        """Status, attempts, timing and error of each tenant of an execution. Those that failed come first."""
+        """The status, attempts, timing and error of each tenant of an execution. Tenants that failed come first."""
         return self._caller.call(self._target.runs(execution, status=status, limit=limit, offset=offset))
 
     def retry_failed(self, execution: Execution | str, *, by: str = "system") -> Execution:
-        """Run an execution again, only for those of its tenants that did not complete. Returns the new execution."""
+        """Run an execution again, but only for its tenants that did not complete. Returns the new execution."""
         return self._caller.call(self._target.retry_failed(execution, by=by))
 
 
@@ -473,7 +481,7 @@ class SyncHooks:
         self._target, self._caller = target, caller
 
     def all(self) -> list[HookView]:
-        """Every hook, by name; without their secrets."""
+        """Every hook, by name, without its secrets."""
         return self._caller.call(self._target.all())
 
     def get(self, name: str) -> HookView:
@@ -490,22 +498,22 @@ class SyncHooks:
         enabled: bool = True,
         by: str = "system",
     ) -> HookWithSecret:
-        """Let signed requests to `/hooks/NAME` trigger this job, whose handler takes the body as `payload`, and the
-        type and the id of the delivery as `event` and `delivery` if it has parameters of these names.
+        """Let signed requests to `/hooks/NAME` trigger this job. Its handler gets the body as `payload` and, if it has
+        parameters of these names, the type of the event as `event` and the id of the delivery as `delivery`.
 
-        `style` is "standard" (Standard Webhooks), "github" or "stripe". Without a `secret` one is generated, and its
-        text is in the answer, once; a hook that is there keeps its secrets.
+        `style` is "standard" (Standard Webhooks), "github" or "stripe". If you give no `secret`, Mainspring generates
+        one for a new hook, and only the return value shows it. An existing hook keeps its secrets.
         """
         return self._caller.call(self._target.set(name, job, style=style, secret=secret, enabled=enabled, by=by))
 
     def rotate_secret(
         self, name: str, secret: str | None = None, *, overlap: Duration = "24h", by: str = "system"
     ) -> HookWithSecret:
-        """Add a secret, generated if none is given. Those before it are accepted for `overlap` more."""
+        """Add a secret; if you give none, Mainspring generates one. Older secrets remain valid for `overlap`."""
         return self._caller.call(self._target.rotate_secret(name, secret, overlap=overlap, by=by))
 
     def remove(self, name: str, *, by: str = "system") -> None:
-        """Delete a hook: its address answers 404 from then on."""
+        """Delete a hook. Its address returns 404 from then on."""
         self._caller.call(self._target.remove(name, by=by))
 
 
@@ -516,15 +524,15 @@ class SyncTokens:
         self._target, self._caller = target, caller
 
     def all(self) -> list[TokenView]:
-        """Every API token, also those that have expired or were revoked, oldest first; without their secrets."""
+        """Every API token, oldest first, including expired and revoked ones. Their secrets are not included."""
         return self._caller.call(self._target.all())
 
     def create(self, name: str, role: RoleName, *, expires: Duration | None = None, by: str = "system") -> NewToken:
-        """Create an API token. Its text is in the answer and stored nowhere. `expires` is a duration."""
+        """Create an API token. Only the return value has its text: the store keeps a hash. `expires` is a duration."""
         return self._caller.call(self._target.create(name, role, expires=expires, by=by))
 
     def revoke(self, ref: str, *, by: str = "system") -> TokenView:
-        """Revoke a token by its id or its name; running servers follow within seconds."""
+        """Revoke a token by its id or its name. Running servers refuse it within seconds."""
         return self._caller.call(self._target.revoke(ref, by=by))
 
 
@@ -548,12 +556,13 @@ class SyncBulk:
         note: str | None = None,
         by: str = "system",
     ) -> BulkAction:
-        """Begin a bulk action on these items, or on all that the filter finds now.
+        """Start a bulk action on these items, or on all that match the filter now.
 
-        On executions: `retry`, `cancel`, `edit` (with `params` and `remove`, as in `app.retry`; executions that wait
-        are replaced) and `delete` (of what has ended; statistics stay). On jobs: `pause`, `resume`, `cancel`, `retry`
-        and `delete`. On error groups: `mute` and `unmute`. `pace` is the most items per second, such as
-        100 or "100/s". With `probe=5`, five executions run first, and the rest only if all five complete.
+        The target "executions" has the actions `retry`, `cancel`, `edit` (with `params` and `remove`, as for
+        `app.retry`; waiting executions are replaced) and `delete` (of ended executions; statistics stay). "jobs" has
+        `pause`, `resume`, `cancel`, `retry` and `delete`, and "errors" has `mute` and `unmute`. `pace`, such as
+        "100/s", limits how many items it handles per second. With `probe=5`, five executions run first, and the rest
+        only if all five complete.
         """
         return self._caller.call(
             self._target.start(
@@ -580,7 +589,7 @@ class SyncBulk:
         params: Mapping[str, Any] | None = None,
         remove: Iterable[str] = (),
     ) -> BulkPreview:
-        """What `start` would do, without doing it: how many items there are, and what would become of ten of them."""
+        """Count the items of a bulk action, and show what would happen to ten of them. Changes nothing."""
         return self._caller.call(self._target.preview(action, target, ids, filter=filter, params=params, remove=remove))
 
     def get(self, id: str) -> BulkAction:
@@ -588,19 +597,21 @@ class SyncBulk:
         return self._caller.call(self._target.get(id))
 
     def recent(self, limit: int = 20) -> list[BulkAction]:
-        """Bulk actions that are not over, and the last ones that are, newest first."""
+        """The bulk actions that have not ended, and the last `limit` that have, newest first."""
         return self._caller.call(self._target.recent(limit))
 
     def items(self, id: str, status: ItemStatus | None = None, limit: int = 100, after: str | None = None) -> BulkItems:
-        """What became of its items: those `done`, `refused` or `skipped`, or all. Pass `next` as `after` for more."""
+        """The outcome of each item: of those `done`, `refused` or `skipped`, or of all. Pass `next` as `after` for
+        more."""
         return self._caller.call(self._target.items(id, status, limit, after))
 
     def wait(self, id: str, timeout: float | None = None) -> BulkAction:
-        """Wait until it is over; `TimeoutError` if it is not by then. Whoever waits helps to carry it out."""
+        """Wait until it has ended; `TimeoutError` after `timeout` seconds. The waiting process helps to carry it
+        out."""
         return self._caller.call(self._target.wait(id, timeout))
 
     def abort(self, id: str, *, by: str = "system", reason: str | None = None) -> BulkAction:
-        """Handle no more items; what was done stays."""
+        """Handle no more items. Items that are done stay as they are."""
         return self._caller.call(self._target.abort(id, by=by, reason=reason))
 
     def jobs(
@@ -612,11 +623,11 @@ class SyncBulk:
         note: str | None = None,
         on_item: OnItem | None = None,
     ) -> BulkResult:
-        """`pause`, `resume`, `cancel` or `retry` the named jobs, 1,000 at most, and return when that is done. Each is
-        handled or refused on its own.
+        """`pause`, `resume`, `cancel` or `retry` up to 1,000 named jobs, and return when all are done. Each job
+        succeeds or is refused separately.
 
-        If the store fails midway, `BulkInterrupted` carries what was done and which are left. `on_item` is called with
-        each result.
+        `on_item` is called with each outcome. If the store fails partway, `BulkInterrupted` says what was done and
+        which jobs are left.
         """
         return self._caller.call(self._target.jobs(command, names, by=by, note=note, on_item=on_item))
 
@@ -629,7 +640,7 @@ class SyncBulk:
         note: str | None = None,
         on_item: OnItem | None = None,
     ) -> BulkResult:
-        """`cancel` or `retry` these executions, as for jobs."""
+        """`cancel` or `retry` up to 1,000 executions; otherwise as `jobs`."""
         return self._caller.call(self._target.executions(command, executions, by=by, note=note, on_item=on_item))
 
 
@@ -650,8 +661,8 @@ class SyncErrors:
         limit: int = 100,
         offset: int = 0,
     ) -> list[ErrorGroupView]:
-        """The groups that occurred in this job, for this tenant or since this time, the last seen first; `sort` can
-        also be "count" or "first_seen". A running node counts failures within seconds."""
+        """The error groups that match every given argument. They are sorted by when they were last seen; `sort` can
+        also be "count" or "first_seen". New failures are counted within seconds, while a node is running."""
         return self._caller.call(
             self._target.all(job=job, tenant=tenant, since=since, muted=muted, sort=sort, limit=limit, offset=offset)
         )
@@ -661,8 +672,8 @@ class SyncErrors:
         return self._caller.call(self._target.get(id))
 
     def mute(self, id: str, *, note: str = "", until: When | None = None, by: str = "system") -> ErrorGroupView:
-        """Fire no alerts for this group until the given time, or until the error changes: until it occurs in a job or
-        in a release that had not shown it."""
+        """Fire no alerts for this group until the given time, or until the error changes: until it occurs in a job or a
+        release in which it had not occurred before."""
         return self._caller.call(self._target.mute(id, note=note, until=until, by=by))
 
     def unmute(self, id: str, *, by: str = "system") -> ErrorGroupView:
@@ -684,19 +695,19 @@ class SyncMonitoring:
         self._target, self._caller = target, caller
 
     def metrics_page(self) -> bytes:
-        """What `/metrics` answers, in the text format of Prometheus."""
+        """The page that `/metrics` serves, in the text format of Prometheus."""
         return self._caller.call(self._target.metrics_page())
 
     def problems(self) -> ProblemList:
-        """What needs attention, the most urgent first: new errors, late jobs, queues that back up, stuck runs, silent
-        workers and the like, at most 50, and how many others there are. At most a few seconds old."""
+        """What needs attention, the most urgent first: new errors, late jobs, long queues, stuck runs, silent workers
+        and the like. Lists at most 50 problems, and counts the others. The list may be a few seconds old."""
         return self._caller.call(self._target.problems())
 
     def late(self) -> list[LateJob]:
-        """The jobs whose time and grace are over although no scheduler ran them.
+        """The jobs whose tick is overdue by more than its grace, because no scheduler has run them.
 
-        Missed ticks that no watcher has found yet are recorded and emitted as `Missed` events: this is what a watching
-        process does, see `mainspring watch`.
+        This call also records missed ticks that no watcher has found yet, and emits `Missed` events for them, as
+        `mainspring watch` does.
         """
         return self._caller.call(self._target.late())
 
@@ -709,24 +720,24 @@ class SyncMonitoring:
         until: When | None = None,
     ) -> list[MissedRuns]:
         """The missed runs that watchers have found within the last 30 days, newest first. `reason` is no_scheduler or
-        scheduler_behind; `since` and `until` refer to the first missed run of a stretch."""
+        scheduler_behind. `since` and `until` refer to the first of several consecutive missed runs."""
         return self._caller.call(self._target.missed_runs(job, reason=reason, since=since, until=until))
 
     def activity(self, span: Span = "24h") -> ActivitySeries:
-        """How many executions ended in which way, and how late scheduled runs began: over the last hour by minute
-        ("1h"), the last 24 hours by quarter of an hour ("24h") or the last 7 days by hour ("7d").
+        """How many executions ended in each state, and how late scheduled runs began: by minute over the last hour
+        ("1h"), by quarter of an hour over the last 24 hours ("24h"), or by hour over the last 7 days ("7d").
 
-        Numbers come up to fifteen seconds late, and a process that crashes loses those of its last ten seconds.
+        The numbers are up to fifteen seconds old. If a process crashes, those of its last ten seconds are lost.
         """
         return self._caller.call(self._target.activity(span))
 
     def waiting_for_code(self) -> dict[str, int]:
-        """The jobs whose handler no running process has, and how many of their executions wait for it."""
+        """The jobs whose handler no running process has, and how many of their executions are waiting."""
         return self._caller.call(self._target.waiting_for_code())
 
     def alert_rules(self, slack: Duration = SLACK, *, form: Literal["yaml", "json"] = "yaml") -> str:
-        """A file of alert rules for Prometheus, with limits that follow from the schedule, the timeout and the last
-        runs of every job that has metrics. `slack` is how late a job may be before an alert fires."""
+        """A file of alert rules for Prometheus. Its limits are derived from the schedule, the timeout and the last runs
+        of every job that has metrics. `slack` is how late a job may be before an alert fires."""
         return self._caller.call(self._target.alert_rules(slack, form=form))
 
     def left_out(self, limit: int = 20) -> tuple[int, list[str]]:
@@ -735,7 +746,7 @@ class SyncMonitoring:
         return self._caller.call(self._target.left_out(limit))
 
     def grafana_dashboard(self) -> str:
-        """A Grafana dashboard over the jobs that have metrics, as JSON."""
+        """A Grafana dashboard for the jobs that have metrics, as JSON."""
         return self._caller.call(self._target.grafana_dashboard())
 
 
@@ -758,7 +769,7 @@ class SyncHandlers:
         resume_after: Duration | None = None,
         by: str = "system",
     ) -> HandlerView:
-        """No process begins an execution of this handler until it is resumed, whatever its job or queue."""
+        """Pause a handler: no process starts its executions until it is resumed, whatever their job or queue."""
         return self._caller.call(
             self._target.pause(name, note=note, resume_at=resume_at, resume_after=resume_after, by=by)
         )
@@ -775,7 +786,7 @@ class SyncQueues:
         self._target, self._caller = target, caller
 
     def all(self) -> list[QueueView]:
-        """Every queue that a job or a worker names, in which executions wait or run, or which has a control."""
+        """Every queue that a job or a worker names, that has live executions, or that has a control."""
         return self._caller.call(self._target.all())
 
     def get(self, name: str) -> QueueView:
@@ -791,7 +802,7 @@ class SyncQueues:
         resume_after: Duration | None = None,
         by: str = "system",
     ) -> QueueView:
-        """No process begins executions of this queue until it is resumed. Those that run finish."""
+        """Pause a queue: no process starts its executions until it is resumed. Running executions complete."""
         return self._caller.call(
             self._target.pause(name, note=note, resume_at=resume_at, resume_after=resume_after, by=by)
         )
@@ -803,12 +814,12 @@ class SyncQueues:
     def limit(
         self, name: str, *, concurrency: int | None = None, rate: Rate | None = None, by: str = "system"
     ) -> QueueView:
-        """Set the ceilings of this queue over all processes: at most `concurrency` executions run at once, and at most
-        `rate` begin (`"100/m"`). A ceiling that you leave out is removed. Running executions are not stopped."""
+        """Set the ceilings of a queue for all processes together: at most `concurrency` executions run at once, and at
+        most `rate` start (`"100/m"`). A ceiling that you leave out is removed. Running executions are not stopped."""
         return self._caller.call(self._target.limit(name, concurrency=concurrency, rate=rate, by=by))
 
     def scale(self, name: str | None = None, *, min: int = 0, max: int = MOST_PROCESSES) -> ScaleView:
-        """How many processes this queue needs, or all queues together, for an autoscaler."""
+        """For an autoscaler: how many processes this queue needs, or all queues together."""
         return self._caller.call(self._target.scale(name, min=min, max=max))
 
 
@@ -819,7 +830,7 @@ class SyncWebhooks:
         self._target, self._caller = target, caller
 
     def all(self) -> list[WebhookView]:
-        """Every endpoint, by id; without secrets, and with the host of its address only."""
+        """Every endpoint, by id, without its secret. Of its address, only the host is shown."""
         return self._caller.call(self._target.all())
 
     def get(self, id: str) -> WebhookView:
@@ -838,8 +849,8 @@ class SyncWebhooks:
         by: str = "system",
         **fields: Unpack[WebhookFields],
     ) -> NewWebhook:
-        """Create an endpoint: `app.webhooks.create("https://example.com/hook", events=["execution.failed"])`. The
-        answer has its secret, which is never shown again. All processes follow within about two seconds."""
+        """Create an endpoint: `app.webhooks.create("https://example.com/hook", events=["execution.failed"])`. Only
+        the return value shows its secret. All processes use the endpoint within about two seconds."""
         return self._caller.call(
             self._target.create(
                 url, id=id, format=format, scheme=scheme, secret=secret, enabled=enabled, by=by, **fields
@@ -849,18 +860,18 @@ class SyncWebhooks:
     def update(
         self, id: str, *, seen: str | None = None, by: str = "system", **changes: Unpack[WebhookChanges]
     ) -> WebhookView:
-        """Change the named fields and leave the others. With `seen`, the `tag` of the endpoint that the caller saw, an
-        endpoint that has changed since is left alone: `WebhookChanged`."""
+        """Change the given fields and keep the others. With `seen`, the `tag` of the endpoint that you read, the call
+        raises `WebhookChanged` if the endpoint has changed since."""
         return self._caller.call(self._target.update(id, seen=seen, by=by, **changes))
 
     def enable(self, id: str, *, seen: str | None = None, by: str = "system") -> WebhookView:
-        """Send to an endpoint again. What was cancelled meanwhile is sent by a bulk retry of its deliveries."""
+        """Send to an endpoint again. To send what was cancelled meanwhile, retry its `undelivered` deliveries."""
         return self._caller.call(self._target.enable(id, seen=seen, by=by))
 
     def disable(
         self, id: str, *, reason: str | None = None, seen: str | None = None, by: str = "system"
     ) -> WebhookView:
-        """Send nothing more to an endpoint, and cancel what waits for it."""
+        """Send nothing more to an endpoint, and cancel its waiting deliveries."""
         return self._caller.call(self._target.disable(id, reason=reason, seen=seen, by=by))
 
     def rotate_secret(
@@ -872,27 +883,28 @@ class SyncWebhooks:
         seen: str | None = None,
         by: str = "system",
     ) -> NewWebhook:
-        """Give an endpoint a new secret. Messages are signed with the old one too until `overlap` is over."""
+        """Give an endpoint a new secret. For the time `overlap`, messages are also signed with the old one."""
         return self._caller.call(self._target.rotate_secret(id, overlap=overlap, secret=secret, seen=seen, by=by))
 
     def test(self, id: str, *, by: str = "system") -> Execution:
-        """Send a message of the type `webhook.test` now. Returns the delivery, which `app.wait` can wait for."""
+        """Send a message of the type `webhook.test` now. Returns the delivery; `app.wait` waits until it has ended."""
         return self._caller.call(self._target.test(id, by=by))
 
     def deliveries(
         self, id: str, *, status: Status | Iterable[Status] | None = None, limit: int = 50, offset: int = 0
     ) -> list[Execution]:
-        """What was and will be sent to an endpoint, newest first. Each delivery is an execution of the job
+        """The past and waiting deliveries of an endpoint, newest first. Each delivery is an execution of the job
         `mainspring.webhooks`, with the endpoint as its tenant."""
         return self._caller.call(self._target.deliveries(id, status=status, limit=limit, offset=offset))
 
     def undelivered(
         self, id: str, *, since: When | None = None, until: When | None = None, limit: int = 1000
     ) -> list[Execution]:
-        """What never reached an endpoint and is not tried any more: of each message its newest delivery, which failed
-        for good or was cancelled. `app.bulk.executions("retry", [...])` sends it again under the same `webhook-id`."""
+        """The messages that never reached an endpoint and are not tried any more: the newest delivery of each, which
+        failed for good or was cancelled. `app.bulk.executions("retry", [...])` sends them again under the same
+        `webhook-id`."""
         return self._caller.call(self._target.undelivered(id, since=since, until=until, limit=limit))
 
     def remove(self, id: str, *, seen: str | None = None, by: str = "system") -> None:
-        """Remove an endpoint and cancel what waits for it. The history of its deliveries stays."""
+        """Remove an endpoint, and cancel its waiting deliveries. The history of its deliveries stays."""
         self._caller.call(self._target.remove(id, seen=seen, by=by))

@@ -15,8 +15,8 @@ from .runtime import Runtime
 
 
 class WebhookFields(TypedDict, total=False):
-    """What an endpoint wants. `events` are names such as `execution.failed`; `jobs`, `queues` and `tenants` restrict it
-    to these. Whatever is left out restricts nothing."""
+    """What an endpoint receives. `events` are names such as `execution.failed`. `jobs`, `queues` and `tenants` restrict
+    it to the events of these. A field that you leave out restricts nothing."""
 
     description: str | None
     events: Several[EventName] | None
@@ -32,13 +32,13 @@ class WebhookChanges(WebhookFields, total=False):
 
 
 class AppWebhooks:
-    """Endpoints of webhooks: where events are sent, and which."""
+    """Endpoints of webhooks: the addresses to which Mainspring sends events."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
 
     async def all(self) -> list[WebhookView]:
-        """Every endpoint, by id; without secrets, and with the host of its address only."""
+        """Every endpoint, by id, without its secret. Of its address, only the host is shown."""
         return await (await self._runtime.engine()).webhooks.all()
 
     async def get(self, id: str) -> WebhookView:
@@ -57,8 +57,8 @@ class AppWebhooks:
         by: str = "system",
         **fields: Unpack[WebhookFields],
     ) -> NewWebhook:
-        """Create an endpoint: `app.webhooks.create("https://example.com/hook", events=["execution.failed"])`. The
-        answer has its secret, which is never shown again. All processes follow within about two seconds."""
+        """Create an endpoint: `app.webhooks.create("https://example.com/hook", events=["execution.failed"])`. Only
+        the return value shows its secret. All processes use the endpoint within about two seconds."""
         webhooks = (await self._runtime.engine()).webhooks
         return await webhooks.create(
             url, id=id, format=format, scheme=scheme, secret=secret, enabled=enabled, by=by, **fields
@@ -67,19 +67,19 @@ class AppWebhooks:
     async def update(
         self, id: str, *, seen: str | None = None, by: str = "system", **changes: Unpack[WebhookChanges]
     ) -> WebhookView:
-        """Change the named fields and leave the others. With `seen`, the `tag` of the endpoint that the caller saw, an
-        endpoint that has changed since is left alone: `WebhookChanged`."""
+        """Change the given fields and keep the others. With `seen`, the `tag` of the endpoint that you read, the call
+        raises `WebhookChanged` if the endpoint has changed since."""
         given: dict[str, Any] = {**changes}
         return await (await self._runtime.engine()).webhooks.update(id, given, by=by, seen=seen)
 
     async def enable(self, id: str, *, seen: str | None = None, by: str = "system") -> WebhookView:
-        """Send to an endpoint again. What was cancelled meanwhile is sent by a bulk retry of its deliveries."""
+        """Send to an endpoint again. To send what was cancelled meanwhile, retry its `undelivered` deliveries."""
         return await (await self._runtime.engine()).webhooks.enable(id, by=by, seen=seen)
 
     async def disable(
         self, id: str, *, reason: str | None = None, seen: str | None = None, by: str = "system"
     ) -> WebhookView:
-        """Send nothing more to an endpoint, and cancel what waits for it."""
+        """Send nothing more to an endpoint, and cancel its waiting deliveries."""
         return await (await self._runtime.engine()).webhooks.disable(id, reason=reason, by=by, seen=seen)
 
     async def rotate_secret(
@@ -91,18 +91,18 @@ class AppWebhooks:
         seen: str | None = None,
         by: str = "system",
     ) -> NewWebhook:
-        """Give an endpoint a new secret. Messages are signed with the old one too until `overlap` is over."""
+        """Give an endpoint a new secret. For the time `overlap`, messages are also signed with the old one."""
         webhooks = (await self._runtime.engine()).webhooks
         return await webhooks.rotate_secret(id, overlap=overlap, secret=secret, by=by, seen=seen)
 
     async def test(self, id: str, *, by: str = "system") -> Execution:
-        """Send a message of the type `webhook.test` now. Returns the delivery, which `app.wait` can wait for."""
+        """Send a message of the type `webhook.test` now. Returns the delivery; `app.wait` waits until it has ended."""
         return Execution(await (await self._runtime.engine()).webhooks.test(id, by=by))
 
     async def deliveries(
         self, id: str, *, status: Status | Iterable[Status] | None = None, limit: int = 50, offset: int = 0
     ) -> list[Execution]:
-        """What was and will be sent to an endpoint, newest first. Each delivery is an execution of the job
+        """The past and waiting deliveries of an endpoint, newest first. Each delivery is an execution of the job
         `mainspring.webhooks`, with the endpoint as its tenant."""
         found = await (await self._runtime.engine()).webhooks.deliveries(id, status, limit, offset)
         return [Execution(row) for row in found]
@@ -110,12 +110,13 @@ class AppWebhooks:
     async def undelivered(
         self, id: str, *, since: When | None = None, until: When | None = None, limit: int = 1_000
     ) -> list[Execution]:
-        """What never reached an endpoint and is not tried any more: of each message its newest delivery, which failed
-        for good or was cancelled. `app.bulk.executions("retry", [...])` sends it again under the same `webhook-id`."""
+        """The messages that never reached an endpoint and are not tried any more: the newest delivery of each, which
+        failed for good or was cancelled. `app.bulk.executions("retry", [...])` sends them again under the same
+        `webhook-id`."""
         most = whole("limit", limit, 1, 1_000)
         found = await (await self._runtime.engine()).webhooks.undelivered(id, since, until, most)
         return [Execution(row) for row in found]
 
     async def remove(self, id: str, *, seen: str | None = None, by: str = "system") -> None:
-        """Remove an endpoint and cancel what waits for it. The history of its deliveries stays."""
+        """Remove an endpoint, and cancel its waiting deliveries. The history of its deliveries stays."""
         await (await self._runtime.engine()).webhooks.remove(id, by=by, seen=seen)

@@ -218,7 +218,7 @@ class HandlerNotFound(NotFound):
 
 
 class DuplicateRegistration(MainspringError):
-    """One id was registered twice."""
+    """Two jobs or handlers were registered under the same id."""
 
     id: str
     """The id."""
@@ -239,7 +239,7 @@ class DuplicateRegistration(MainspringError):
 
 
 class CommandRefused(MainspringError):
-    """A command that the present state does not permit.
+    """The current state does not permit this command.
 
     >>> str(CommandRefused("pause", "cancelled", ["scheduled", "running"], "job 'x'"))
     "cannot pause job 'x': it is cancelled; pause is possible when scheduled or running"
@@ -264,7 +264,7 @@ class CommandRefused(MainspringError):
 
 
 class AlreadyRunning(CommandRefused):
-    """A trigger that was skipped because the job's overlap policy admits no second execution now."""
+    """The trigger was skipped, because the overlap policy of the job permits no second execution now."""
 
     execution: Any
     """The skipped execution."""
@@ -283,11 +283,11 @@ class AlreadyRunning(CommandRefused):
 
 
 class LeaseLost(MainspringError):
-    """The execution belongs to another worker by now: what this one writes about it is refused."""
+    """The lock is no longer held: the process could not renew it in time, or another owner has taken it."""
 
 
 class WebhookError(MainspringError, ValueError):
-    """A received webhook that is refused."""
+    """A received webhook is refused."""
 
     reason: str
     """Which part of it is wrong: `header` (missing or malformed), `time`, `signature` or `body`."""

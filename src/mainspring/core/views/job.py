@@ -115,7 +115,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     dependents: tuple[str, ...] = ()
     """The jobs that come after this one."""
     conflict: tuple[Declarer, ...] = ()
-    """The jobs that come after it."""
+    """The applications that declare this job with different code, if there are any."""
 
     def __repr__(self) -> str:
         return f"<JobView {self.name!r}: {self.state.value}>"
