@@ -70,6 +70,26 @@ async def test_what_is_no_calendar_is_refused_by_the_field(memory_nodes: Nodes, 
     await app.close()
 
 
+@pytest.mark.parametrize(
+    ("ics", "words"),
+    [
+        (
+            ICS.replace("SUMMARY:", "ATTACH:" + "A" * 60_000),
+            ["'ATTACH:AAA", "60,016 characters", "at most 50,000 char", "Leave out attach"],
+        ),
+        (ICS.replace("END:VCALENDAR", "BEGIN:VEVENT\r\n" * 2_000), ["more than 2,000 events", "several calendars"]),
+    ],
+)
+async def test_what_is_too_large_for_a_calendar_is_named_with_a_remedy(
+    memory_nodes: Nodes, ics: str, words: list[str]
+) -> None:
+    app = memory_nodes.app()
+    async with client_of(app) as client:
+        error = await client.refused(400, "PUT", "/api/v1/calendars/holidays", {"ics": ics})
+        assert [each for each in words if each not in error["message"]] == []
+    await app.close()
+
+
 @pytest.mark.req("SEC-2", "SEC-4")
 async def test_tokens_are_made_used_and_revoked_by_administrators(memory_nodes: Nodes) -> None:
     app = memory_nodes.app(jwt_secret=SECRET, api_tokens=True)

@@ -13,10 +13,10 @@ from .lists import ShortList, ShortListJson
 MOST_ENTRIES = 2_000
 MOST_ICS = 900_000
 MOST_COMPONENTS = 2_000
+"""Events and other parts of an .ics file."""
 LONGEST_PROPERTY = 50_000
 """Characters of one property of an .ics file: three thousand excluded dates. Reading a longer one holds the
 interpreter."""
-"""Events and other parts of an .ics file."""
 
 
 class CalendarSet(Strict):

@@ -16,6 +16,7 @@ from ...core.render.entities import CalendarJson, CalendarSummaryJson, calendar_
 from ...model.calendars.calendar import Block, Calendar, calendar, checked
 from ...model.errors import InvalidValue
 from ...model.job import Job
+from ...model.values.payload import Verbatim
 from ..access import GuardedRoute, Role
 from ..errors import respond
 from ..models.calendars import LONGEST_PROPERTY, MOST_COMPONENTS, CalendarList, CalendarSet, CalendarsJson
@@ -102,10 +103,13 @@ def _blocks(name: str, body: CalendarSet) -> tuple[Block, ...]:
         if "\x00" in body.ics or not body.ics.lstrip("\ufeff \r\n").upper().startswith("BEGIN:VCALENDAR"):
             raise InvalidValue("ics", body.ics[:40], _ICS)
         if body.ics.upper().count("BEGIN:") > MOST_COMPONENTS:
-            raise InvalidValue("ics", f"more than {MOST_COMPONENTS:,} events", f"at most {MOST_COMPONENTS:,}")
+            found, allowed = Verbatim(f"more than {MOST_COMPONENTS:,} events"), f"at most {MOST_COMPONENTS:,}"
+            raise InvalidValue("ics", found, allowed, "Leave out years that are over, or use several calendars")
         unfolded = body.ics.replace("\r\n", "\n").replace("\n ", "").replace("\n\t", "")
-        if (longest := max(map(len, unfolded.split("\n")))) > LONGEST_PROPERTY:
-            raise InvalidValue("ics", f"a property of {longest:,} characters", f"at most {LONGEST_PROPERTY:,}")
+        if len(longest := max(unfolded.split("\n"), key=len)) > LONGEST_PROPERTY:
+            found = Verbatim(f"{longest[:30]!r}... with {len(longest):,} characters")
+            allowed = f"properties of at most {LONGEST_PROPERTY:,} characters"
+            raise InvalidValue("ics", found, allowed, "Leave out attachments, and divide lists of dates")
         with _named("ics"):
             blocks += calendar(name, body.ics).blocks
     if body.entries:
