@@ -429,9 +429,9 @@ class Mainspring:
         remove: Iterable[str] = (),
         by: str = "system",
     ) -> Execution:
-        """Run an execution again that failed, was cancelled or ended as partial, or the last one of a job. Returns a new
-        execution. `params` replaces single parameters and `remove` leaves some out; the others stay. `edited` of the
-        new execution shows what changed."""
+        """Run an execution again that failed, was cancelled or ended as partial, or the last one of a job. Returns a
+        new execution. `params` replaces single parameters and `remove` leaves some out; the others stay. `edited` of
+        the new execution shows what changed."""
         edit = read_edit(params, remove)
         return Execution(await (await self._runtime.engine()).steering.retry(ref, by=by, edit=edit))
 

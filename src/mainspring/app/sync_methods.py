@@ -163,9 +163,9 @@ class SyncMethods:
         remove: Iterable[str] = (),
         by: str = "system",
     ) -> Execution:
-        """Run an execution again that failed, was cancelled or ended as partial, or the last one of a job. Returns a new
-        execution. `params` replaces single parameters and `remove` leaves some out; the others stay. `edited` of the
-        new execution shows what changed."""
+        """Run an execution again that failed, was cancelled or ended as partial, or the last one of a job. Returns a
+        new execution. `params` replaces single parameters and `remove` leaves some out; the others stay. `edited` of
+        the new execution shows what changed."""
         return self._caller.call(self._target.retry(ref, params=params, remove=remove, by=by))
 
     def update_job(
