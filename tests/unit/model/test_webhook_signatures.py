@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from mainspring import InvalidValue, webhooks
 from mainspring.model.errors import ConfigurationError
+from mainspring.model.values import webhook_signatures
 from mainspring.model.values.webhook_signatures import checked_secret, received, signed_headers
 from mainspring.webhooks import WebhookError, new_secret, public_key, sign, verify
 
@@ -156,6 +158,36 @@ def test_ed25519() -> None:
         sign(BODY, public, id="m")
     with pytest.raises(InvalidValue, match="whsk_"):
         public_key(new_secret())
+
+
+def test_a_stranger_cannot_have_ed25519_computed_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair of a signature and a key reads the whole body once more."""
+    tried: list[str] = []
+    monkeypatch.setattr(webhook_signatures, "_ed25519_matches", lambda key, content, text: tried.append(text))
+    headers = signature() | {"webhook-signature": " ".join(f"v1a,{number}" for number in range(500))}
+    for keys in (1, 2, 5, 15):
+        tried.clear()
+        with pytest.raises(WebhookError, match="no signature"):
+            verify(BODY, headers, [public_key(new_secret("v1a")) for _ in range(keys)], now=NOW)
+        assert keys <= len(tried) <= max(keys, webhook_signatures.MOST_ED25519)
+
+
+@pytest.mark.parametrize("id", ["m" * 256, "a\0b", "a\nb", "m\xe9", "\x1b[2J", "m\u202e"])
+def test_an_id_that_no_sender_would_choose_is_refused(id: str) -> None:
+    digest = hmac.new(base64.b64decode(SECRET), f"{id}.{int(NOW.timestamp())}.{BODY}".encode(), hashlib.sha256).digest()
+    signed = {"webhook-id": id, "webhook-signature": "v1," + base64.b64encode(digest).decode()}
+    with pytest.raises(WebhookError, match="id of the delivery") as refused:
+        received(BODY.encode(), signature() | signed, [SECRET], NOW.timestamp())
+    assert refused.value.reason == "header"
+    digest = hmac.new(b"It's a Secret to Everybody", b"{}", hashlib.sha256).hexdigest()
+    headers = {"X-Hub-Signature-256": f"sha256={digest}", "X-GitHub-Delivery": id, "X-GitHub-Event": "push"}
+    with pytest.raises(WebhookError, match="id of the delivery"):
+        received(b"{}", headers, ["It's a Secret to Everybody"], NOW.timestamp(), "github")
+    body = json.dumps({"id": id, "type": "a"}).encode()
+    digest = hmac.new(b"s" * 20, f"{int(NOW.timestamp())}.".encode() + body, hashlib.sha256).hexdigest()
+    stripe = {"Stripe-Signature": f"t={int(NOW.timestamp())},v1={digest}"}
+    with pytest.raises(WebhookError, match="id of the delivery"):
+        received(body, stripe, ["s" * 20], NOW.timestamp(), "stripe")
 
 
 def test_ed25519_vector_of_rfc_8032() -> None:

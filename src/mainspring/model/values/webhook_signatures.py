@@ -29,6 +29,9 @@ TOLERANCE = 300
 """Seconds by which the time of a message may differ from ours, in both directions."""
 FEWEST_BYTES, MOST_BYTES, NEW_BYTES = 24, 64, 32
 MOST_SIGNATURES = 20
+MOST_ED25519 = 10
+"""Pairs of an ed25519 signature and a key that are tried: each reads the whole body, and strangers send both."""
+LONGEST_ID = 255
 SHORTEST_TEXT = 16
 
 _SHARED, _PRIVATE, _PUBLIC = "whsec_", "whsk_", "whpk_"
@@ -159,17 +162,18 @@ def _standard(
     _check_time("webhook-timestamp", seconds, now, tolerance)
     given = headers.needed("webhook-signature").split()[:MOST_SIGNATURES]
     content = _content(id, seconds, body)
-    if not any(_signed_by(secret, content, given) for secret in secrets):
+    tries = max(1, MOST_ED25519 // len(secrets))
+    if not any(_signed_by(secret, content, given, tries) for secret in secrets):
         raise WebhookError("signature", "no signature in the header webhook-signature matches the secret")
     payload = _parsed(body, read)
     event = payload.get("type") if isinstance(payload, dict) else None
-    return Received(id, event if isinstance(event, str) else "", payload)
+    return Received(_delivery_id(id), event if isinstance(event, str) else "", payload)
 
 
-def _signed_by(secret: str | bytes, content: bytes, given: list[str]) -> bool:
+def _signed_by(secret: str | bytes, content: bytes, given: list[str], tries: int) -> bool:
     if isinstance(secret, str) and secret.startswith((_PRIVATE, _PUBLIC)):
         key = _private(secret).public_key() if secret.startswith(_PRIVATE) else _public(secret)
-        return any(_ed25519_matches(key, content, text) for text in _of_scheme("v1a", given))
+        return any(_ed25519_matches(key, content, text) for text in _of_scheme("v1a", given)[:tries])
     expected = _hmac(_shared(secret), content)
     return any(_bytes_match(expected, text) for text in _of_scheme("v1", given))
 
@@ -186,7 +190,8 @@ def _github(
     if not given.startswith("sha256="):
         raise WebhookError("header", "the header X-Hub-Signature-256 does not begin with sha256=")
     _check_hex([given.removeprefix("sha256=")], secrets, body, "X-Hub-Signature-256")
-    return Received(headers.needed("X-GitHub-Delivery"), headers.needed("X-GitHub-Event"), _parsed(body, read))
+    delivery, event = _delivery_id(headers.needed("X-GitHub-Delivery")), headers.needed("X-GitHub-Event")
+    return Received(delivery, event, _parsed(body, read))
 
 
 def _stripe(
@@ -203,7 +208,14 @@ def _stripe(
     id, event = (payload.get("id"), payload.get("type")) if isinstance(payload, dict) else (None, None)
     if not isinstance(id, str) or not id or not isinstance(event, str):
         raise WebhookError("body", "the body holds no event: an object with the texts id and type")
-    return Received(id, event, payload)
+    return Received(_delivery_id(id), event, payload)
+
+
+def _delivery_id(text: str) -> str:
+    """GitHub does not sign it, so it can be anything that fits into a header."""
+    if len(text) > LONGEST_ID or not (text.isascii() and text.isprintable()):
+        raise WebhookError("header", f"the id of the delivery is not 1 to {LONGEST_ID} printable ASCII characters")
+    return text
 
 
 _Verifier: TypeAlias = Callable[[bytes, _Headers, Sequence[str | bytes], float, float, Read], Received]
