@@ -76,9 +76,9 @@ venv: $(INSTALLED)
 	echo "making .venv with $$($$found --version)"; \
 	"$$found" -m venv .venv || { rm -rf .venv; exit 2; }
 
-# What the tests run beside Python: curl for the walk of the README, Chromium for the dashboard, zsh and fish for completion, PgBouncer;
-# and libcurl4 for the MongoDB server, which tests/mongo_server.py unpacks inside .venv where this is not root.
-TOOLS := curl chromium zsh fish pgbouncer
+# What the tests run beside Python: curl, openssl and sqlite3 for the commands of the documentation, Chromium for the dashboard, zsh and
+# fish for completion, PgBouncer; and libcurl4 for the MongoDB server, which tests/mongo_server.py unpacks inside .venv where this is not root.
+TOOLS := curl openssl sqlite3 chromium zsh fish pgbouncer
 install_tools = if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then missing=; \
 	for tool in $(1); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	[ -n "$$(ls /usr/lib/*/libcurl.so.4 2>/dev/null)" ] || missing="$$missing libcurl4"; \

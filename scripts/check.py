@@ -36,13 +36,12 @@ STATIC_CHECKS = {
     "requirements": [[PYTHON, "scripts/requirements.py", "--quiet"]],
 }
 REASON = 1500  # characters of what pytest says of a failed test, in the summary
-SHARING = {  # what takes long to make for all tests of a file: where one process runs them it is made once
-    "integration": [
-        *(f"tests/integration/stores/{store}/test_plans.py" for store in ("postgres", "mongo", "sqlite")),
-    ],
-    "api": ["tests/api/test_processes_stores.py"],
-    "docs": ["tests/docs/test_pages.py", "tests/docs/test_site.py"],
-}
+SHARING = [  # what takes long to make for all tests of a file: where one process runs them it is made once
+    ("integration", [f"tests/integration/stores/{store}/test_plans.py" for store in ("postgres", "mongo", "sqlite")]),
+    ("api", ["tests/api/test_processes_stores.py"]),
+    ("docs", ["tests/docs/test_pages.py", "tests/docs/test_site.py"]),
+    ("docs", [f"tests/docs/test_{name}.py" for name in ("console", "blocks", "fragments")]),
+]
 PARALLEL_SUITES = [  # those with the longest tests first, so that all processes end at about the same time
     *("simulation", "acceptance", "api", "time", "integration", "conformance", "upgrades"),
     *("docs", "typing", "dashboard", "deploy", "unit"),
@@ -63,7 +62,7 @@ SIDE_BY_SIDE = [  # they wait for half of their time: four at a time, the longes
     ("faults", ["tests/faults"]),
     ("browser", ["tests/browser"]),
     ("packaging", ["tests/packaging"]),
-    *((suite, paths) for suite, paths in SHARING.items()),
+    *SHARING,
     *(
         ("crash", [f"tests/crash/test_{name}.py" for name in names])
         for names in (*CRASH_PARTS, NEW_CRASH_FILES)
@@ -206,7 +205,7 @@ def main() -> int:
         total.add(timed("tests: unit", partial(run_suites, ["unit"], "-n", arguments.workers)))
     if "tests" in chosen:
         title = f"tests: {', '.join(PARALLEL_SUITES)} ({arguments.workers} processes)"
-        elsewhere = [f"--ignore={path}" for paths in SHARING.values() for path in paths]
+        elsewhere = [f"--ignore={path}" for _, paths in SHARING for path in paths]
         total.add(timed(title, partial(run_suites, PARALLEL_SUITES, "-n", arguments.workers, *elsewhere)))
         title = f"tests: {', '.join(dict.fromkeys(suite for suite, _ in SIDE_BY_SIDE))} (side by side)"
         total.add(timed(title, partial(run_side_by_side, SIDE_BY_SIDE, "-rP")))

@@ -26,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.servers import _end_with_parent
 from tests.support import until_blocking
 
 PATIENCE = 60.0
@@ -68,7 +69,13 @@ class Server:
         with self._log.open("wb") as log:
             root = Path(__file__).resolve().parents[2]
             self._process = subprocess.Popen(
-                command, cwd=root, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command,
+                cwd=root,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_end_with_parent,
             )
         until_blocking(lambda: os.path.exists(address) or self._process.poll() is not None, deadline=PATIENCE)
         assert self._process.poll() is None, self._log.read_text()
@@ -108,6 +115,7 @@ class Shell:
     def run(self, command: str) -> Result:
         """Type a command and wait for its end."""
         output = self._next_file()
+        output.touch()
         self._type(f"(exit {self._code})\n{{ {command}\n}} >{output} 2>&1 </dev/null\necho $? >&$1\n")
         if not select.select([self._codes], [], [], PATIENCE)[0]:
             self._kill()
@@ -185,6 +193,7 @@ def clean_environ() -> dict[str, str]:
 
 def serve(address: str) -> None:
     """Returns in the process of a command, which is then to be run."""
+    import mainspring.assistants.server
     import mainspring.cli.commands
     import mainspring.stores.postgres
     import mainspring.stores.sqlite

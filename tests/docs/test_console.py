@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 from tests.docs.blocks import ALL, SHELLS, Block, commands, first_words
 from tests.docs.command_parsing import parse
-from tests.docs.shell import PATIENCE, Server
+from tests.docs.shell import PATIENCE, Server, Shell
 from tests.docs.table import (
     COMMAND_CODES,
     NOT_RUN_HERE,
@@ -92,6 +92,23 @@ def test_the_commands_of_a_page_work(
     finally:
         world.close()
     assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.req("DEV-4")
+def test_a_command_that_hangs_is_named(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{Shell.__module__}.PATIENCE", 0.2)
+    (tmp_path / "world").mkdir()
+    shell = Shell(server, tmp_path / "world", {})
+    with pytest.raises(AssertionError, match=r"does not end within 0\.2 s: cat <<END"):
+        shell.run("cat <<END")  # it reads on what is typed after it
+    shell.close()
+
+
+@pytest.mark.req("DEV-4")
+def test_a_command_may_have_several_lines() -> None:
+    text = "cat > a <<'END'\nx = 'y'\nEND\ncurl a \\\n  -d '{\n}'   # don't\nls\n"
+    typed = [command for command, _ in commands(Block("a.md", 1, "sh", "", text))]
+    assert typed == ["cat > a <<'END'\nx = 'y'\nEND", "curl a \\\n  -d '{\n}'   # don't", "ls"]
 
 
 def follow(world: World, command: str, shown: list[str]) -> str | None:

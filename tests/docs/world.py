@@ -100,6 +100,7 @@ TOKEN_PAGES = {*STARTER_PAGES, "docs/cli.md"}
 IN_A_CONTAINER = re.compile(r"^(?:kubectl exec \S+ -- |docker compose exec \w+ |docker run .*(?:jobs|shop):[\d.]+ )")
 """What is before a command of Mainspring. An image runs `mainspring` with the arguments behind its name."""
 OTHER_SHELLS = {"completion zsh": "zsh -fc 'autoload -U compinit; compinit -u; %s'", "completion fish": "fish -c '%s'"}
+"""Commands that other shells run, and how."""
 CRON_ROWS = "CREATE TABLE cron_jobs (name text, schedule text, command text)"
 APSCHEDULER = "CREATE TABLE {} (id varchar(191) PRIMARY KEY, next_run_time float, job_state {})"
 OLD_FILES = {"old.db": CRON_ROWS, "jobs.sqlite": APSCHEDULER.format("my_jobs", "blob")}
@@ -194,7 +195,7 @@ class World:
         (self.folder / "shop" / "__init__.py").touch()
         shutil.copy(APPLICATION, self.folder / "shop" / "jobs.py")
         (self.folder / "jobs.py").write_text("from shop.jobs import app as app\n")
-        for name in ("benchmarks", "deploy"):
+        for name in ("benchmarks", "deploy", "tests"):
             (self.folder / name).symlink_to(ROOT / name)
         for name in FOLDERS:
             (self.folder / "machine" / name).mkdir(parents=True)
@@ -219,7 +220,6 @@ class World:
         command = IN_A_CONTAINER.sub(lambda found: "mainspring " * found[0].startswith("docker run"), command)
         command = command.replace("--items 200000", "--items 200")
         command = re.sub(r"^helm install", "helm template", command)
-        command = re.sub(r"^make\b", f"make --dry-run --directory {ROOT}", command)
         command = command.replace("[", "").replace("]", "") if re.search(r"\[--", command) else command
         command = POSTGRES.sub(self._postgres_address, command)
         command = re.sub(r"mongodb://[\w.]+/(\w+)", self._mongo_address, command)
@@ -230,6 +230,11 @@ class World:
         command = command.replace("9464", str(self.metrics_port))
         command = re.sub(r"\bmainspring_(?:[0-9a-f]*…|\.\.\.)", self.token, command)
         command = ABSOLUTE.sub(f"{self.folder}/machine/", command)
+        outside = [
+            each for each in re.findall(r"\s(/\S+)", command) if not each.startswith((str(self.folder), "/dev/"))
+        ]
+        assert outside == [], f"{command}: only files of this world may be touched; see ABSOLUTE"
+        command = re.sub(r"^make\b", f"make --dry-run --directory {ROOT}", command)
         command = next((shell % command for words, shell in OTHER_SHELLS.items() if words in command), command)
         return PLACEHOLDER.sub(lambda found: self._id_for(command), command)
 
