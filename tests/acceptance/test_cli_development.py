@@ -81,7 +81,7 @@ def test_dev_serves_without_a_login_reloads_on_save_and_keeps_the_last_good_code
     (cli.folder / "shop.py").write_text("import nothing_of_that_name\n")
     port = free_port()
     process = cli.start("dev", "shop:app", "--port", str(port))
-    cli.until(lambda: "waiting for a save that mends it" in log_of(cli), process)
+    cli.until(lambda: "waiting for a save that fixes it" in log_of(cli), process)
     assert 'shop.py", line 1, in <module>' in log_of(cli)
     assert "importlib" not in log_of(cli)
     (cli.folder / "shop.py").write_text(SHOP)

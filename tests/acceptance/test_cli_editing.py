@@ -84,7 +84,7 @@ def test_what_is_named_changes_and_the_rest_stays(cli: Callable[..., Ran]) -> No
 
 
 REFUSED: list[tuple[list[str], str]] = [
-    ([], "what shall change?"),
+    ([], "nothing to change"),
     (["--option", "max_atempts=5"], "a job has no field 'max_atempts'. Did you mean 'max_attempts'?"),
     (["--without", "shedule"], "Did you mean 'schedule'?"),
     (["--without", "queue"], "queue: None is not valid"),

@@ -80,7 +80,7 @@ COMMANDS: list[Row] = [
     (f"jobs pause report --until tomorow {URL}", "--until: 'tomorow'", "such as 2026-03-01T08:00Z"),
     (f"jobs pause report --until 2020-01-01T00:00Z {URL}", "--until: '2020-01-01T00:00Z'", "in the future"),
     (f"jobs resume report {URL}", "it is scheduled", "possible when paused"),
-    (f"jobs edit report {URL}", "what shall change?", "give --schedule"),
+    (f"jobs edit report {URL}", "nothing to change", "give --schedule"),
     (f"jobs edit report --timeout 5m {URL}", "--timeout", "write --option timeout=VALUE"),
     (f"jobs edit report --option tmeout=5m {URL}", "'tmeout'", "Did you mean 'timeout'?"),
     (f"jobs edit report --option every=5s {URL}", "'every'", "Did you mean 'schedule'?"),

@@ -31,7 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def bulk_options(command: Command) -> Command:
     """How a bulk action is carried out; the command gets `dry_run`, `yes` and `pace`."""
     for option in (
-        click.option("--pace", metavar="RATE", help="At most so many a second, such as 100/s or 60/m."),
+        click.option("--pace", metavar="RATE", help="The maximum rate, such as 100/s or 60/m."),
         click.option("--yes", "-y", is_flag=True, help="Do not ask."),
         click.option("--dry-run", is_flag=True, help="Change nothing; only count what matches, with a sample."),
     ):

@@ -101,7 +101,7 @@ def one_line(error: Exception, typed: Typed) -> str:
 def _with_list(error: NotFound, program: str) -> str:
     """Where nothing is suggested, the command that lists what there is."""
     command = LISTS.get(error.noun)
-    return str(error) if error.suggestion or command is None else f"{error}; `{program} {command}` shows what there is"
+    return str(error) if error.suggestion or command is None else f"{error}; `{program} {command}` lists what exists"
 
 
 def _with_option(error: InvalidValue, command: click.Command) -> str:

@@ -13,7 +13,7 @@ from .parameters import past_time
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SYSTEM = click.option("--system", is_flag=True, help="Also Mainspring's own jobs.")
+SYSTEM = click.option("--system", is_flag=True, help="Include Mainspring's own jobs.")
 _NAMES: dict[str, Kind] = {
     "job": "job",
     "name": "job",

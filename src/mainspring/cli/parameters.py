@@ -35,7 +35,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _params = click.option("--params", metavar="JSON", help="Parameters as one JSON object.")
 _param = click.option(
-    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
+    "--param",
+    "pairs",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="One parameter; a VALUE that is valid JSON is read as JSON.",
 )
 window_option = click.option(
     "--window",

@@ -142,7 +142,11 @@ _SOURCES = [
 ]
 _OPTIONS = [
     click.option(
-        "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs."
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        help="The output: a table for people, JSON for programs.",
     ),
     *_SOURCES,
 ]

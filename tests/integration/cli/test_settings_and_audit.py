@@ -56,7 +56,7 @@ def test_config_show_names_the_origin_of_every_setting(
     assert "postgresql://ana:***@db/jobs" in table
     assert "poll_interval" not in table
     assert "MAINSPRING_PORT" in table
-    assert "how long an execution stays with a worker" in run("config", "show")
+    assert "how long a worker owns an execution" in run("config", "show")
 
 
 @pytest.mark.req("OPS-4")

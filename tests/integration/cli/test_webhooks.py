@@ -113,7 +113,7 @@ def test_webhooks_from_creation_to_replay(run: Run, address: str, app: Mainsprin
 
 
 def test_what_is_refused_names_the_remedy(run: Run) -> None:
-    assert "what is to change?" in run("edit", "ok", code=2)
+    assert "nothing to change" in run("edit", "ok", code=2)
     assert "without user or password" in run("create", "ftp://127.0.0.1/secret", code=2)
     assert "Did you mean 'execution.failed'?" in run(
         "create", "http://127.0.0.1/", "--event", "execution.faild", code=2

@@ -16,10 +16,10 @@ VARIABLE = "_MAINSPRING_COMPLETE"
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script with which a shell completes commands, options and names.
+    """Print the script that lets a shell complete commands, options and names.
 
-    The names of jobs, queues, handlers, error groups and others come from the database that the command would use. It
-    is only read, for half a second at most.
+    The names of jobs, queues, handlers, error groups and others come from the database that the command would use.
+    Completion only reads it, for half a second at most.
 
     \b
     In ~/.bashrc:                   eval "$(mainspring completion bash)"

@@ -33,8 +33,8 @@ def config() -> None:
 def show(session: ClientSession, origin: bool, changed: bool) -> None:
     """Every setting in force, without secrets.
 
-    With --app those of the application; without it, those that the environment and the TOML file of this folder give
-    to every process that is started here.
+    With --app, it shows the settings of the application; without it, those that the environment and the TOML file of
+    this folder give to every process started here.
     """
     settings, uses_url = session.settings()
     rows = [row for row in setting_rows(settings) if row.changed or not changed]

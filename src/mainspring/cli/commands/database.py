@@ -20,10 +20,14 @@ from ..session import ClientSession, client_options, source_options
 from ..terminal import echo
 
 _CONTRACT = click.option(
-    "--contract", is_flag=True, help="Also take away what only older releases need; refused while one of them runs."
+    "--contract", is_flag=True, help="Also remove what only older releases need; refused while one of them runs."
 )
 _OUTPUT = click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs."
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="The output: a table for people, JSON for programs.",
 )
 
 
@@ -46,7 +50,7 @@ def status(session: ClientSession) -> None:
 @client_options
 @_CONTRACT
 def migrate(session: ClientSession, contract: bool) -> None:
-    """Add what is missing. Safe while applications run, also those of the release before."""
+    """Add what the schema lacks. This is safe while applications run, including those of the previous release."""
     _show(session, asyncio.run(schema.migrate(session.database_url(), contract=contract)))
 
 
@@ -65,7 +69,7 @@ def sql(session: ClientSession, after: int, contract: bool) -> None:
 @click.argument("source")
 @click.argument("target")
 @click.option("--verify", "only_verify", is_flag=True, help="Copy nothing: compare the two record by record.")
-@click.option("--force", is_flag=True, help="Copy though processes are at work in the source.")
+@click.option("--force", is_flag=True, help="Copy even if processes are at work in the source.")
 @_OUTPUT
 def copy(source: str, target: str, only_verify: bool, force: bool, output: str) -> None:
     """Copy jobs, executions, logs, statistics and audit records from one database to another, then compare them.

@@ -33,7 +33,7 @@ NEEDED = ("fastapi", "uvicorn", "jinja2", "watchfiles")
 @click.option("--child", is_flag=True, hidden=True)
 @click.option("--again", is_flag=True, hidden=True)
 def dev(target: str, port: int | None, extra: Sequence[str], log_level: str | None, child: bool, again: bool) -> int:
-    """Run everything of an application on this machine, and reload it on save.
+    """Run all parts of an application on this machine, and reload it on save.
 
     Scheduler, worker, HTTP interface and dashboard run in one process on 127.0.0.1, without a login. After a save, a
     new process imports the new code first: if that fails, the last good code keeps running. Work that is running is

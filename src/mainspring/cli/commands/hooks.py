@@ -19,7 +19,9 @@ from ..session import ClientSession, client_options, operator
 from ..terminal import echo
 
 _SECRET = click.option(
-    "--secret-file", metavar="FILE", help="A file with the secret, or - for input  [default: a new one is generated]"
+    "--secret-file",
+    metavar="FILE",
+    help="A file with the secret, or - for standard input  [default: a new one is generated]",
 )
 
 
@@ -62,8 +64,8 @@ def show_hook(session: ClientSession, name: str) -> None:
 @_SECRET
 @client_options
 def set_hook(session: ClientSession, name: str, job: str, style: Any, disabled: bool, secret_file: str | None) -> None:
-    """Set a hook, in place of one of that name, which keeps its secrets if no other is given. A generated secret is
-    printed once: save it now."""
+    """Create a hook, or replace the one of this name, which keeps its secrets unless you give another. A generated
+    secret is printed once: save it now."""
     secret = secret_from(secret_file)
     made = session.call(
         lambda app: app.hooks.set(name, job, style=style, secret=secret, enabled=not disabled, by=operator())
@@ -79,7 +81,7 @@ def set_hook(session: ClientSession, name: str, job: str, style: Any, disabled: 
 @_SECRET
 @client_options
 def rotate_hook(session: ClientSession, name: str, overlap: str, secret_file: str | None) -> None:
-    """Add a secret. A generated one is printed once: save it now."""
+    """Add a secret to a hook. A generated one is printed once: save it now."""
     secret = secret_from(secret_file)
     made = session.call(lambda app: app.hooks.rotate_secret(name, secret, overlap=overlap, by=operator()))
     _show_made(session, made, f"hook {name!r} has a new secret; earlier ones stay valid for {overlap}")

@@ -39,7 +39,7 @@ NOTES = {
     "django-celery-beat": ["the tasks must not run in both places: disable them there once the jobs are enabled"],
     "rq-scheduler": [
         "rq-scheduler looks once a minute and counts intervals from then; here runs start when they are due",
-        "RQ stops a run after 180 s where nobody said otherwise; a job has no timeout unless its handler declares one",
+        "RQ stops a run after 180 s by default; a job has no timeout unless its handler declares one",
     ],
 }
 """What holds for all rows of a source."""
@@ -48,18 +48,28 @@ NOTES = {
 @example("import crontab crontab.txt --handler shell --dry-run", "import celery-beat --from shop.celery:app --dry-run")
 @click.group("import", cls=CommandGroup, epilog=EXIT_CODES)
 def import_() -> None:
-    """Import jobs from other schedulers, and take imports back."""
+    """Import jobs from other schedulers, and undo imports."""
 
 
 def import_options(command: Command) -> Command:
     for option in reversed(
         [
             click.option("--handler", metavar="NAME", help="The handler of jobs that name none."),
-            click.option("--timezone", metavar="ZONE", help="The zone of schedules that name none  [default: setting]"),
-            click.option("--disabled", is_flag=True, help="Import without schedules; later, import again without it."),
+            click.option(
+                "--timezone",
+                metavar="ZONE",
+                help="The zone of schedules that name none  [default: the setting timezone]",
+            ),
+            click.option(
+                "--disabled",
+                is_flag=True,
+                help="Import the jobs without their schedules; to add those later, import again without --disabled.",
+            ),
             click.option("--dry-run", is_flag=True, help="Show the whole report, and change nothing."),
-            click.option("--undo", is_flag=True, help="Put back what the last import, or --import, changed."),
-            click.option("--import", "import_id", metavar="ID", help="With --undo: this import instead of the last."),
+            click.option("--undo", is_flag=True, help="Undo the last import, or the one that --import names."),
+            click.option(
+                "--import", "import_id", metavar="ID", help="With --undo: this import instead of the last one."
+            ),
         ]
     ):
         command = option(command)
@@ -102,7 +112,7 @@ def import_crontab(
     """Import the lines of a crontab.
 
     Each line becomes a job whose handler gets the parameter command. Lines that fire at equal distances become
-    intervals, the others stay cron; what a job cannot do is listed for review.
+    intervals, the others stay cron; the report lists for review what a job cannot take over.
     """
     if given["undo"]:
         return _undo(session, file, given)
@@ -115,17 +125,19 @@ def import_crontab(
 @example("import cron-rows rows.csv --format csv --handler shell --dry-run")
 @import_.command("cron-rows")
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--format", "form", type=click.Choice(["csv", "json"]), help="Of the file  [default: by its name]")
+@click.option(
+    "--format", "form", type=click.Choice(["csv", "json"]), help="The format of the file  [default: by its name]"
+)
 @click.option("--from", "url", metavar="URL", help="The database to ask: sqlite:///old.db or postgresql://...")
 @click.option("--query", metavar="SQL", help="With --from: a query for the rows.")
 @import_options
 def import_cron_rows(
     session: ClientSession, file: str | None, form: str | None, url: str | None, query: str | None, **given: Any
 ) -> int:
-    """Import rows with name, schedule_time (cron), enabled and parameters (JSON); handler and timezone if they say so.
+    """Import rows with name, schedule_time (cron), enabled and parameters (JSON), and optionally handler and timezone.
 
-    The rows come from a CSV or JSON file, or from a query. A row of a job that exists changes its schedule, its
-    parameters if it has any, and whether it is enabled.
+    The rows come from a CSV or JSON file, or from a query. For a job that exists, a row changes the schedule,
+    whether it is enabled and, if the row has any, the parameters.
     """
     if given["undo"]:
         return _undo(session, file or url, given)
@@ -149,7 +161,9 @@ def import_cron_rows(
 )
 @import_.command("apscheduler")
 @from_option("MODULE:SCHEDULER, or a job store: sqlite:///, postgresql://, redis:// or mongodb://.")
-@click.option("--table", metavar="NAME", default="apscheduler_jobs", show_default=True, help="Of an SQL job store.")
+@click.option(
+    "--table", metavar="NAME", default="apscheduler_jobs", show_default=True, help="The table of an SQL job store."
+)
 @trust_option
 @map_option("functions that match, such as 'shop.tasks:*=refresh'")
 @import_options
@@ -224,7 +238,8 @@ def import_rq_scheduler(
 ) -> int:
     """Import the jobs of rq-scheduler.
 
-    Its cron follows the clock of the machine that it runs on: name its zone with --timezone if that is not this one.
+    Its cron expressions follow the clock of the machine that it runs on: give that machine's zone with --timezone if it
+    is not this machine's.
     """
     from ...admin.importing.rq_scheduler import scheduled_jobs, scheduled_rows
 
@@ -250,7 +265,7 @@ def _with_handler(row: ImportRow, pairs: Sequence[tuple[str, str]], handler: str
 
 def _given(source: str | None) -> str:
     if source is None:
-        raise click.UsageError("import from where? give --from")
+        raise click.UsageError("no source; give --from")
     return source
 
 

@@ -23,7 +23,7 @@ SUFFIX = ".txt"
 def init(folder: Path) -> None:
     """Write a starter application: jobs.py, its settings, a test and a Dockerfile.
 
-    FOLDER is made if it does not exist; without it, the files go into the working folder. Files that exist are never
+    FOLDER is created if it does not exist; by default, the files go into the working folder. Files that exist are never
     overwritten.
     """
     if taken := [name for name in FILES if (folder / name).exists()]:

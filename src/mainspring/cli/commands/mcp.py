@@ -45,7 +45,7 @@ TOKEN, TOKEN_FILE = "MAINSPRING_API_TOKEN", "MAINSPRING_API_TOKEN_FILE"
     show_default=True,
     help="default, all, a tag such as webhooks, or names such as '*_queue'; may be given again.",
 )
-@click.option("--token-file", metavar="FILE", envvar=TOKEN_FILE, help=f"Holds the API token  [default: {TOKEN}]")
+@click.option("--token-file", metavar="FILE", envvar=TOKEN_FILE, help=f"A file with the API token  [default: {TOKEN}]")
 @click.option("--list", "lists", is_flag=True, help="Show the tools and exit.")
 @click.pass_context
 def mcp(
@@ -58,8 +58,9 @@ def mcp(
 ) -> None:
     """Serve tools for assistants over standard input and output: the Model Context Protocol.
 
-    The tools are the routes of the HTTP interface. Without a token they only read; with the token of an operator there
-    are commands too, each in the audit. An assistant starts this command itself: docs/mcp.md shows its configuration.
+    The tools are the routes of the HTTP interface. Without a token, they only read; with the token of an operator,
+    there are commands too, and each is recorded in the audit trail. An assistant starts this command itself:
+    docs/mcp.md shows its configuration.
     """
     token = _token(token_file)
     if url is not None:

@@ -44,15 +44,25 @@ def shared_options(command: Command) -> Command:
                 "--exclude",
                 metavar="A,B",
                 shell_complete=names_of("handler", comma_separated=True),
-                help="Leave the executions of these handlers alone.",
+                help="Do not run the executions of these handlers.",
             ),
-            click.option("--concurrency", metavar="N", help="Executions at once in each process (1 to 1000)."),
+            click.option(
+                "--concurrency", metavar="N", help="How many executions each process runs at once (1 to 1000)."
+            ),
             click.option("--processes", type=click.IntRange(1, 256), default=1, help="How many processes to run."),
             click.option("--start-timeout", metavar="DURATION", help="How long to wait for the database, such as 60s."),
             click.option("--stop-timeout", metavar="DURATION", help="How long a stop may take in all, such as 30s."),
             click.option("--uvloop/--no-uvloop", default=None, help="The event loop; uvloop where it is installed."),
-            click.option("--metrics-port", metavar="N", help="Serve /metrics there; each further process one above."),
-            click.option("--log-format", type=click.Choice(["console", "json"]), help="Lines for people or programs."),
+            click.option(
+                "--metrics-port",
+                metavar="N",
+                help="Serve /metrics on this port; each further process takes the next one.",
+            ),
+            click.option(
+                "--log-format",
+                type=click.Choice(["console", "json"]),
+                help="The format of log lines: console for people, json for programs.",
+            ),
             click.option("--log-level", metavar="LEVEL", help="debug, info, warning, error or critical."),
             click.option("--process-index", type=int, hidden=True),
         ]
@@ -106,9 +116,9 @@ def _run(command: str, target: str, options: dict[str, Any]) -> int:
         if first_port := checked.get("metrics_port", app.settings.metrics_port):
             settings["metrics_port"] = first_port + index  # each process has numbers of its own
     if not app.settings.enabled:
-        echo("warning: the setting enabled is false: this process waits for its stop and runs nothing", err=True)
+        echo("warning: the setting enabled is false: this process runs nothing until it is stopped", err=True)
     elif app._runtime.idle:
-        echo(f"warning: {target} declares no jobs: this process waits for its stop and runs nothing", err=True)
+        echo(f"warning: {target} declares no jobs: this process runs nothing until it is stopped", err=True)
     if not index:
         _warn_of_unknown(app, checked.get("exclude", app.settings.exclude))
         app.observe(NextRuns(app))

@@ -39,7 +39,9 @@ BETWEEN_PROGRESS = 1.0
 @click.argument("name", metavar="JOB", shell_complete=names_of("job"))
 @params_options
 @window_option
-@click.option("--tenant", "tenants", multiple=True, help="For this tenant; may be repeated. Without it: for all.")
+@click.option(
+    "--tenant", "tenants", multiple=True, help="Only for this tenant; may be repeated. By default, for all of them."
+)
 @click.option("--pdb", "post_mortem", is_flag=True, help="Open the debugger where the handler failed.")
 @click.option(
     "--app",
@@ -50,7 +52,13 @@ BETWEEN_PROGRESS = 1.0
     help="The application.",
 )
 @click.option("--log-level", metavar="LEVEL", default="info", help="debug, info, warning, error or critical.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="The output: a table for people, JSON for programs.",
+)
 def exec_(
     name: str,
     params: str | None,
@@ -65,7 +73,7 @@ def exec_(
     """Run one job here and now, in this process, for a debugger.
 
     Plain functions run in the main thread, so breakpoint() works. There is one attempt, without timeout, limits,
-    overlap rule or child process, and no job follows it. The run is recorded once it has ended. Its result goes to
+    overlap rule or child process, and no dependent job runs. The run is recorded once it has ended. Its result goes to
     standard output, its log to standard error.
     """
     if not target:

@@ -20,13 +20,13 @@ from ..terminal import echo
 @example("token create deploy --role operator --expires 90d", "token list")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def token() -> None:
-    """API tokens, with which programs use the HTTP interface."""
+    """API tokens, which programs use to log in to the HTTP interface."""
 
 
 @example("token create deploy --role operator --expires 90d")
 @token.command("create")
 @click.argument("name")
-@click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What it may do.")
+@click.option("--role", required=True, type=click.Choice([role.value for role in Role]), help="What the token may do.")
 @click.option("--expires", metavar="DURATION", help="How long it is valid, such as 90d  [default: until revoked]")
 @client_options
 def create_token(session: ClientSession, name: str, role: RoleName, expires: str | None) -> None:
@@ -49,7 +49,7 @@ def create_token(session: ClientSession, name: str, role: RoleName, expires: str
 @token.command("list")
 @client_options
 def list_tokens(session: ClientSession) -> None:
-    """Every token, also expired and revoked ones, without the secret."""
+    """Every token, including expired and revoked ones, without the secrets."""
     found = session.call(lambda app: app.tokens.all())
     session.show([token_json(item) for item in found], lambda: _print_tokens(found))
 

@@ -31,13 +31,15 @@ from .hooks import secret_from
 
 _ID = click.argument("id", metavar="ID", shell_complete=names_of("webhook"))
 _SECRET = click.option(
-    "--secret-file", metavar="FILE", help="A file with the secret, or - for input  [default: a new one is generated]"
+    "--secret-file",
+    metavar="FILE",
+    help="A file with the secret, or - for standard input  [default: a new one is generated]",
 )
 
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, what in (
-        ("tenant", "Only what concerns this tenant; may be given again."),
+        ("tenant", "Only events of this tenant; may be given again."),
         ("queue", "Only executions in this queue; may be given again."),
         ("job", "Only this job; may be given again."),
     ):
@@ -51,14 +53,14 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @example("webhooks list", "webhooks test chat --wait 10s")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def webhooks() -> None:
-    """Outgoing webhooks: endpoints that are sent what happens to jobs."""
+    """Outgoing webhooks: endpoints to which events are sent."""
 
 
 @example("webhooks list")
 @webhooks.command("list")
 @client_options
 def list_webhooks(session: ClientSession) -> None:
-    """Every endpoint, with what it wants and whether it works; without secrets."""
+    """Every endpoint, with its events and whether deliveries succeed; without secrets."""
     found = session.call(lambda app: app.webhooks.all())
     session.show([webhook_json(view) for view in found], lambda: _print_list(found))
 
@@ -68,7 +70,7 @@ def list_webhooks(session: ClientSession) -> None:
 @_ID
 @client_options
 def show_webhook(session: ClientSession, id: str) -> None:
-    """One endpoint."""
+    """One endpoint in full."""
     view = session.call(lambda app: app.webhooks.get(id))
     session.show(webhook_json(view), lambda: _print_one(view))
 
@@ -79,10 +81,10 @@ def show_webhook(session: ClientSession, id: str) -> None:
 )
 @webhooks.command("create", epilog=f"Events: {', '.join(EVENTS)}.")
 @click.argument("url")
-@click.option("--id", metavar="ID", help="A name of your own for it  [default: generated]")
+@click.option("--id", metavar="ID", help="An id of your choice  [default: generated]")
 @click.option("--format", "kind", default="standard", show_default=True, type=click.Choice(get_args(Format)))
 @click.option("--scheme", default="v1", show_default=True, type=click.Choice(get_args(Scheme)))
-@click.option("--disabled", is_flag=True, help="Send nothing to it yet.")
+@click.option("--disabled", is_flag=True, help="Create it disabled: nothing is sent to it yet.")
 @_SECRET
 @_filters
 @client_options
@@ -96,7 +98,8 @@ def create_webhook(
     secret_file: str | None,
     **fields: Any,
 ) -> None:
-    """Send events to this address (- reads it from the input). The secret is printed once: save it now."""
+    """Create an endpoint: events are sent to this address (- reads it from standard input). The secret is printed once:
+    save it now."""
     address = sys.stdin.readline().strip() if url == "-" else url
     secret = secret_from(secret_file)
 
@@ -121,7 +124,7 @@ def create_webhook(
 @example("webhooks edit chat --event job.paused --all jobs")
 @webhooks.command("edit")
 @_ID
-@click.option("--url", metavar="URL", help="Where to send from now on; - reads it from the input.")
+@click.option("--url", metavar="URL", help="The new address; - reads it from standard input.")
 @click.option(
     "--all",
     "cleared",
@@ -132,14 +135,14 @@ def create_webhook(
 @_filters
 @client_options
 def edit_webhook(session: ClientSession, id: str, url: str | None, cleared: Sequence[str], **fields: Any) -> None:
-    """Change what is named, and leave the rest."""
+    """Change the given fields of an endpoint and leave the rest."""
     changes: dict[str, Any] = dict.fromkeys(cleared)
     changes |= {name: value for name, value in fields.items() if value}
     if url is not None:
         changes["url"] = sys.stdin.readline().strip() if url == "-" else url
     if not changes:
         raise click.UsageError(
-            "what is to change? give --url, --event, --job, --queue, --tenant, --description or --all"
+            "nothing to change; give --url, --event, --job, --queue, --tenant, --description or --all"
         )
 
     async def work(app: Mainspring) -> WebhookView:
@@ -165,7 +168,7 @@ async def _warn_of_unknown_jobs(app: Mainspring, names: Sequence[str]) -> None:
 @_ID
 @client_options
 def enable_webhook(session: ClientSession, id: str) -> None:
-    """Send to it again. `webhooks replay` sends what was cancelled meanwhile."""
+    """Enable an endpoint again. `webhooks replay` sends the deliveries that were cancelled meanwhile."""
     view = session.call(lambda app: app.webhooks.enable(id, by=operator()))
     session.show(webhook_json(view), lambda: echo(f"webhook {id} enabled"))
 
@@ -176,7 +179,7 @@ def enable_webhook(session: ClientSession, id: str) -> None:
 @click.option("--note", help="Why.")
 @client_options
 def disable_webhook(session: ClientSession, id: str, note: str | None) -> None:
-    """Send nothing more to it, and cancel what waits."""
+    """Disable an endpoint: nothing more is sent to it, and waiting deliveries are cancelled."""
     view = session.call(lambda app: app.webhooks.disable(id, reason=note, by=operator()))
     session.show(webhook_json(view), lambda: echo(f"webhook {id} disabled"))
 
@@ -184,11 +187,13 @@ def disable_webhook(session: ClientSession, id: str, note: str | None) -> None:
 @example("webhooks rotate chat --overlap 48h")
 @webhooks.command("rotate")
 @_ID
-@click.option("--overlap", default="24h", show_default=True, help="How long the old secret signs beside the new one.")
+@click.option(
+    "--overlap", default="24h", show_default=True, help="How long messages are signed with the old secret, too."
+)
 @_SECRET
 @client_options
 def rotate_webhook(session: ClientSession, id: str, overlap: str, secret_file: str | None) -> None:
-    """A new secret, printed once: save it now."""
+    """Give an endpoint a new secret, which is printed once: save it now."""
     secret = secret_from(secret_file)
     made = session.call(lambda app: app.webhooks.rotate_secret(id, overlap=overlap, secret=secret, by=operator()))
     _show_new(session, made, f"webhook {id} has a new secret; the old one signs too for {overlap}")
@@ -222,7 +227,7 @@ def send_test(session: ClientSession, id: str, wait: str) -> int:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1_000))
 @client_options
 def list_deliveries(session: ClientSession, id: str, states: Sequence[Status], limit: int) -> None:
-    """What was and will be sent to it, newest first. `executions show` has every attempt."""
+    """Deliveries to an endpoint, newest first, including those not sent yet. `executions show` lists every attempt."""
     found = session.call(lambda app: app.webhooks.deliveries(id, status=list(states) or None, limit=limit))
     session.show([execution_json(each) for each in found], lambda: _print_deliveries(found))
 
@@ -235,8 +240,8 @@ def list_deliveries(session: ClientSession, id: str, states: Sequence[Status], l
 @click.option("--limit", type=click.IntRange(1, 1_000), default=1_000, show_default=True, help="At most this many.")
 @client_options
 def replay(session: ClientSession, id: str, since: str | None, until: str | None, limit: int) -> int:
-    """Send again what failed for good or was cancelled and has not arrived since; tests are left out. Receivers see the
-    same webhook-id as before."""
+    """Send again the deliveries that failed for good or were cancelled and have not arrived since, except tests.
+    Receivers see the same webhook-id as before."""
 
     async def work(app: Mainspring, on_item: Any) -> Any:
         found = await app.webhooks.undelivered(id, since=since, until=until, limit=limit)
@@ -250,7 +255,7 @@ def replay(session: ClientSession, id: str, since: str | None, until: str | None
 @_ID
 @client_options
 def remove_webhook(session: ClientSession, id: str) -> None:
-    """Delete an endpoint, and cancel what waits for it. The history of its deliveries stays."""
+    """Delete an endpoint, and cancel its waiting deliveries. The history of its deliveries stays."""
     session.call(lambda app: app.webhooks.remove(id, by=operator()))
     session.show({"removed": id}, lambda: echo(f"webhook {id} removed"))
 

@@ -163,7 +163,7 @@ class Reloader:
             candidate.run(port)
 
     def _show(self, error: str) -> None:
-        going_on = "the last good code keeps running" if self._current else "waiting for a save that mends it"
+        going_on = "the last good code keeps running" if self._current else "waiting for a save that fixes it"
         say(f"{self._target} does not import; {going_on}", bad=True)
         echo("\n".join(f"  {line}" for line in error.splitlines()), err=True)
 

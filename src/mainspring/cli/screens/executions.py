@@ -248,7 +248,7 @@ def print_tenants(found: Sequence[TenantRun], at: datetime) -> None:
     ]
     print_table(columns, found)
     if len(found) == MOST_TENANTS:
-        echo(f"These are the first {MOST_TENANTS}. One by name: mainspring executions list --tenant NAME")
+        echo(f"These are the first {MOST_TENANTS}. For one tenant: mainspring executions list --tenant NAME")
 
 
 async def waits_for(app: Mainspring, execution: Execution) -> str:

@@ -37,7 +37,9 @@ _OUTSIDE = {"skip": "skips its ticks", "wait": "waits, once, for the next openin
 
 def print_jobs(found: Sequence[JobView], any_jobs: bool, any_process: bool) -> None:
     if not found:
-        echo("No job matches." if any_jobs else "No jobs yet: they appear when an application that has some starts.")
+        echo(
+            "No job matches." if any_jobs else "No jobs yet: they appear when an application that declares jobs starts."
+        )
         return
     at = now()
     columns = [

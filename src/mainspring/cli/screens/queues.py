@@ -16,7 +16,7 @@ def print_queues(found: Sequence[QueueView], scale: ScaleView) -> None:
         echo("There are no queues: no job, no worker and no execution names one.")
         return
     print_table(QUEUE_COLUMNS, found)
-    echo(f"\nProcesses wanted: {scale.wanted}; running: {scale.processes}. Of one: mainspring queues show NAME")
+    echo(f"\nProcesses wanted: {scale.wanted}; running: {scale.processes}. For one queue: mainspring queues show NAME")
 
 
 def print_queue(view: QueueView, scale: ScaleView) -> None:

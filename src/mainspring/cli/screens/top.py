@@ -294,7 +294,7 @@ def _log_lines(reading: Reading, choices: Choices, width: int, height: int) -> l
     one = next((each for each in reading.running if each.id == choices.opened), None)
     title = Text(f"{one.job if one else 'execution'}  {choices.opened}", style="bold reverse")
     title.truncate(width, pad=True)
-    about = f"It runs no longer: mainspring executions show {short_id(choices.opened or '').lstrip('…')}"
+    about = f"It is no longer running: mainspring executions show {short_id(choices.opened or '').lstrip('…')}"
     if one is not None:
         progress = progress_text(one.progress, running=True)
         about = f"running for {_running_for(one, reading.at)}, attempt {one.attempt}/{one.max_attempts}  {progress}"

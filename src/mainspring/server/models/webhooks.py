@@ -75,7 +75,7 @@ class WebhookRotate(Strict):
     model_config = ConfigDict(json_schema_extra={"examples": [{"overlap": "24h"}]})
 
     secret: SecretText | None = None
-    overlap: Annotated[Duration, Field(description="How long the old secret signs beside the new one.")] = "24h"
+    overlap: Annotated[Duration, Field(description="How long messages are signed with the old secret, too.")] = "24h"
 
 
 class WebhookList(ShortList):

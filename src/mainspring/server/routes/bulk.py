@@ -105,7 +105,7 @@ async def get_bulk(call: Viewing, id: BulkId) -> Response:
     responses=answers({200: (BulkItemsJson, "A page of its items.")}, 404),
 )
 async def get_bulk_items(call: Viewing, id: BulkId, wanted: Annotated[BulkItemList, Query()]) -> Response:
-    """What became of each item, in the order in which they were handled."""
+    """The outcome of each item, in the order in which they were handled."""
     bulk = await call.engine.bulk_actions.get(_known(id))
     found, after = await call.engine.bulk_actions.items(id, wanted.status, wanted.limit, wanted.cursor)
     return respond(json({"items": [bulk_item_json(item, bulk.action) for item in found], "next_cursor": after}))

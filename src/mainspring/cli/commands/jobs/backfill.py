@@ -45,12 +45,12 @@ def backfill() -> None:
 @end_option
 @click.option("--dry-run", is_flag=True, help="List the windows and change nothing.")
 @click.option("--newest-first", is_flag=True, help="Begin with the newest window.")
-@click.option("--concurrency", type=int, default=1, show_default=True, help="The most windows that run at a time.")
+@click.option("--concurrency", type=int, default=1, show_default=True, help="How many windows may run at a time.")
 @click.option("--pace", metavar="DURATION", help="Time between two starts, such as 10s.")
 @click.option("--only", type=click.Choice(get_args(Only)), default="holes", show_default=True, help="Which windows.")
-@click.option("--force", is_flag=True, help="Windows that are done too.")
+@click.option("--force", is_flag=True, help="Run windows that are done, too.")
 @params_options
-@click.option("--note", help="Why, for those who look at it later.")
+@click.option("--note", help="The reason; stored with the backfill.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if not all of it completed.")
 @client_options
 def start(
@@ -93,7 +93,7 @@ def start(
 @backfill.command("list")
 @click.option("--job", shell_complete=names_of("job"), help="Only backfills of this job.")
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The most ended backfills to list."
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many ended backfills to list."
 )
 @client_options
 def list_backfills(session: ClientSession, job: str | None, limit: int) -> None:

@@ -27,7 +27,7 @@ ID = click.argument("bulk_id", metavar="ID", shell_complete=names_of("bulk"))
 @example("bulk list --limit 5", "bulk show 0123456789ab")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def bulk() -> None:
-    """Bulk actions: how far they are, and what became of each item.
+    """Bulk actions: their progress, and the outcome of each item.
 
     Start one with filters: mainspring executions retry --job NAME --status failed
 
@@ -38,7 +38,7 @@ def bulk() -> None:
 @example("bulk list --limit 5")
 @bulk.command("list")
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The most ended ones to list."
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many ended bulk actions to list."
 )
 @client_options
 def list_bulks(session: ClientSession, limit: int) -> None:
@@ -60,11 +60,11 @@ def show(session: ClientSession, bulk_id: str) -> None:
 @bulk.command("items")
 @ID
 @click.option("--status", type=click.Choice(("done", "refused", "skipped", "planned")), help="Only these.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
-@click.option("--after", metavar="CURSOR", help="Where the page before ended.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most this many.")
+@click.option("--after", metavar="CURSOR", help="Continue after this cursor, which the previous page printed.")
 @client_options
 def items(session: ClientSession, bulk_id: str, status: ItemStatus | None, limit: int, after: str | None) -> None:
-    """What became of each item, in the order in which they were handled."""
+    """The outcome of each item, in the order in which they were handled."""
 
     async def work(app: Mainspring) -> tuple[BulkAction, list[BulkItemRow], str | None]:
         found = await _find(app, bulk_id)
@@ -108,7 +108,7 @@ def wait(session: ClientSession, bulk_id: str) -> int:
 @click.option("--note", "reason", help="Why; stored with the bulk action.")
 @client_options
 def abort(session: ClientSession, bulk_id: str, reason: str | None) -> None:
-    """Handle no more items. What was done stays."""
+    """Stop a bulk action: no more items are handled. Items already handled stay as they are."""
 
     async def work(app: Mainspring) -> BulkAction:
         return await app.bulk.abort((await _find(app, bulk_id)).id, by=operator(), reason=reason)

@@ -50,7 +50,9 @@ def show_calendar(session: ClientSession, name: str) -> None:
 @example("calendars set holidays --date 2026-12-31 --date 2027-01-02")
 @calendars.command("set")
 @click.argument("name", shell_complete=names_of("calendar"))
-@click.option("--file", "path", metavar="FILE", type=click.Path(dir_okay=False), help="An .ics file, or - for input.")
+@click.option(
+    "--file", "path", metavar="FILE", type=click.Path(dir_okay=False), help="An .ics file, or - for standard input."
+)
 @click.option(
     "--date",
     "entries",
@@ -60,9 +62,9 @@ def show_calendar(session: ClientSession, name: str) -> None:
 )
 @client_options
 def set_calendar(session: ClientSession, name: str, path: str | None, entries: Sequence[str]) -> None:
-    """Set a calendar, in place of one of that name. It stays until it is set again or reverted."""
+    """Store a calendar, replacing any of the same name. It stays until it is set again or reverted."""
     if not path and not entries:
-        raise click.UsageError("what is in the calendar? give --file FILE or --date ENTRY, or both")
+        raise click.UsageError("the calendar has no entries; give --file FILE or --date ENTRY, or both")
     blocks = [block for given in _given(path, entries) for block in calendar(name, given).blocks]
     view = session.call(lambda app: app.calendars.set(name, Calendar(tuple(blocks)), by=operator()))
     session.show(calendar_json(view), lambda: echo(f"calendar {name!r} set: {_count(view)}"))
@@ -73,7 +75,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
         return [list(entries)]
     text = read_text(path, "--file")
     if not text.lstrip().upper().startswith("BEGIN:VCALENDAR"):
-        raise click.UsageError(f"--file {path}: this is no .ics file: those begin with BEGIN:VCALENDAR")
+        raise click.UsageError(f"--file {path}: this is not an .ics file, which begins with BEGIN:VCALENDAR")
     return [text, list(entries)]
 
 
@@ -82,7 +84,7 @@ def _given(path: str | None, entries: Sequence[str]) -> list[Any]:
 @click.argument("name", shell_complete=names_of("calendar"))
 @client_options
 def revert_calendar(session: ClientSession, name: str) -> None:
-    """Back to what the application's code declares."""
+    """Restore a calendar to what the application's code declares."""
     view = session.call(lambda app: app.calendars.revert(name, by=operator()))
     session.show(calendar_json(view), lambda: echo(f"calendar {name!r} is as code declares it: {_count(view)}"))
 
@@ -92,7 +94,7 @@ def revert_calendar(session: ClientSession, name: str) -> None:
 @click.argument("name", shell_complete=names_of("calendar"))
 @client_options
 def remove_calendar(session: ClientSession, name: str) -> None:
-    """Delete a calendar. Refused while a job names it."""
+    """Delete a calendar. This is refused while a job names it."""
 
     async def work(app: Mainspring) -> bool:
         declared = (await app.calendars.get(name)).declared

@@ -31,7 +31,7 @@ def cron() -> None:
 @example('cron explain "30 2 * * *" --tz America/New_York --count 3')
 @cron.command("explain")
 @click.argument("expression")
-@click.option("--tz", default="UTC", show_default=True, help="The time zone it is read in.")
+@click.option("--tz", default="UTC", show_default=True, help="The time zone of the expression.")
 @click.option("--count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many runs to show.")
 @click.option("--after", metavar="INSTANT", help="Runs after this time, ISO 8601  [default: now]")
 @click.option(
@@ -48,11 +48,18 @@ def cron() -> None:
     show_default=True,
     help="A time that the clocks repeat: which of the two runs.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="The output: a table for people, JSON for programs.",
+)
 def explain(
     expression: str, tz: str, count: int, after: str | None, dst_gap: Gap, dst_overlap: Overlap, output: str
 ) -> None:
-    """Say EXPRESSION in plain words and show its next runs, in its zone and in yours, and the next two clock changes.
+    """Explain EXPRESSION in plain words and show its next runs, in its zone and in yours, and the next two clock
+    changes.
 
     Five fields, or six with the seconds first: '0 30 3 * * *' is 03:30 every day.
     """

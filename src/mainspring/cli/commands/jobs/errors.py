@@ -34,24 +34,27 @@ def errors() -> None:
 
 @example("errors list --sort count --since 1d", "errors list --job charge --muted")
 @errors.command("list")
-@click.option("--job", shell_complete=names_of("job"), help="It occurred in this job.")
-@click.option("--tenant", shell_complete=names_of("tenant"), help="It occurred for this tenant.")
+@click.option("--job", shell_complete=names_of("job"), help="Only errors that occurred in this job.")
+@click.option("--tenant", shell_complete=names_of("tenant"), help="Only errors that occurred for this tenant.")
 @click.option(
-    "--since", metavar="TIME", callback=past_time, help="It was last seen at this time or later; 2h is two hours ago."
+    "--since",
+    metavar="TIME",
+    callback=past_time,
+    help="Only errors last seen at this time or later; 2h is two hours ago.",
 )
-@click.option("--muted/--not-muted", default=None, help="Whether it fires no alerts.")
+@click.option("--muted/--not-muted", default=None, help="Only errors that are muted, or only those that are not.")
 @click.option(
     "--sort",
     default="last_seen",
     show_default=True,
     type=click.Choice(get_args(ErrorOrder)),
-    help="The greatest first.",
+    help="Sort by this, the greatest first.",
 )
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1_000))
 @click.option("--offset", default=0, type=click.IntRange(0))
 @client_options
 def list_errors(session: ClientSession, **wanted: Any) -> None:
-    """Errors, those seen last first or, with --sort count, the most common; with their trend over 24 hours."""
+    """Errors with their trend over 24 hours: the last seen first or, with --sort count, the most common."""
     found = session.call(lambda app: app.errors.all(**wanted))
     session.show([error_group_json(view) for view in found], lambda: _print_list(found))
     if found and not session.wants_json:
@@ -75,15 +78,15 @@ def show_error(session: ClientSession, group: str) -> None:
 @click.option(
     "--probe", default=0, metavar="N", type=click.IntRange(0), help="Run N first, and the rest if they complete."
 )
-@click.option("--pace", metavar="RATE", help="At most so many a second, such as 100/s or 60/m.")
+@click.option("--pace", metavar="RATE", help="The maximum rate, such as 100/s or 60/m.")
 @click.option("--note", help="Why; kept with the bulk action.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; only count what would be retried, with a sample.")
 @client_options
 def retry_error(
     session: ClientSession, group: str, probe: int, pace: str | None, note: str | None, dry_run: bool
 ) -> None:
-    """Retry all executions that failed with it and were not retried since, as a bulk action that any node carries
-    out."""
+    """Retry all executions that failed with this error and were not retried since, as a bulk action that any node
+    carries out."""
     view = session.call(lambda app: app.errors.get(group))
     if not view.open_failures and not session.wants_json:
         echo(f"nothing to retry: {_retried(session, view)}")
@@ -109,7 +112,7 @@ def retry_error(
 @click.option("--for", "length", metavar="DURATION", help="The mute ends after this time at the latest, such as 2h.")
 @client_options
 def mute_error(session: ClientSession, group: str, note: str, until: datetime | None, length: str | None) -> None:
-    """Fire no alerts for it until it occurs in a job or a release that had not shown it."""
+    """Mute an error: it fires no alerts until it occurs in a job or a release that had not shown it."""
     if until is not None and length is not None:
         raise click.UsageError("--for and --until exclude each other; give one of them")
     if length is not None:
@@ -124,7 +127,7 @@ def mute_error(session: ClientSession, group: str, note: str, until: datetime | 
 @click.argument("group", shell_complete=names_of("error_group"))
 @client_options
 def unmute_error(session: ClientSession, group: str) -> None:
-    """Let it fire alerts again."""
+    """Unmute an error: it fires alerts again."""
     view = session.call(lambda app: app.errors.unmute(group, by=operator()))
     session.show(error_group_detail_json(view), lambda: echo(f"{group} fires alerts again"))
 

@@ -58,10 +58,10 @@ def executions() -> None:
 @executions.command("list")
 @filter_options(FIELDS)
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many, newest first."
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most this many, newest first."
 )
-@click.option("--before", metavar="ID", help="Only those older than this one, to go on after a page.")
-@click.option("--longest", is_flag=True, help="Only those that are running, the longest first.")
+@click.option("--before", metavar="ID", help="Only executions older than this one, to continue after a page.")
+@click.option("--longest", is_flag=True, help="Only running executions, the longest-running first.")
 @SYSTEM
 @client_options
 def list_executions(
@@ -123,14 +123,14 @@ def show(session: ClientSession, execution_id: str) -> None:
 @example("executions logs 0123456789ab --follow", "executions logs 0123456789ab --tail 10 --level warning")
 @executions.command("logs")
 @ID
-@click.option("-f", "--follow", is_flag=True, help="Go on until the execution has ended, wherever it runs.")
-@click.option("-n", "--tail", type=click.IntRange(0, 1_000), help="Of the lines there are, only the last so many.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until the execution has ended, wherever it runs.")
+@click.option("-n", "--tail", type=click.IntRange(0, 1_000), help="Of the existing lines, show only the last N.")
 @click.option("--level", type=click.Choice(LEVELS, case_sensitive=False), help="Only lines of this level and above.")
 @client_options
 def logs(
     session: ClientSession, execution_id: str, follow: bool, tail: int | None, level: AnyCaseLogLevel | None
 ) -> None:
-    """What an execution logged: through its context, `logging` and `warnings`.
+    """The log lines of an execution, from its context, `logging` and `warnings`.
 
     With --follow and -o json, each line is an object with `event` (log, execution or end) and `data`.
     """
@@ -198,12 +198,15 @@ def cancel(
 @click.option("--set", "pairs", metavar="KEY=VALUE", multiple=True, help="Change a parameter; may be repeated.")
 @click.option("--set-json", metavar="JSON", help="Change parameters, as an object.")
 @click.option("--unset", metavar="KEY", multiple=True, help="Take a parameter away; may be repeated.")
-@click.option("--failed-only", is_flag=True, help="Of a job with tenants: for those only that did not complete.")
+@click.option("--failed-only", is_flag=True, help="For a job with tenants: only for those that did not complete.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
 @click.option(
-    "--probe", type=click.IntRange(0, 100), default=0, help="Of many: run so many first, and stop if one fails."
+    "--probe",
+    type=click.IntRange(0, 100),
+    default=0,
+    help="For a bulk action: run this many first, and stop if one fails.",
 )
-@click.option("--note", help="Of many: why; stored with the bulk action.")
+@click.option("--note", help="For a bulk action: why; stored with it.")
 @bulk_options
 @client_options
 def retry(

@@ -37,16 +37,16 @@ _REMEDIES = {
 @click.argument("name", shell_complete=names_of("job"))
 @click.option("--schedule", metavar="CRON", help="Another schedule: cron, such as '0 3 * * *', or '@every 30m'.")
 @click.option("--timezone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
-@click.option("--params", metavar="JSON", help="Parameters in the place of all that the job has.")
+@click.option("--params", metavar="JSON", help="Parameters that replace all those of the job.")
 @click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; the others stay.")
 @click.option(
     "--option",
     "options",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Any other field, such as max_attempts=5, queue=web or timeout=1m; JSON where it reads as JSON.",
+    help="Any other field, such as max_attempts=5, queue=web or timeout=1m; a VALUE that is valid JSON is parsed.",
 )
-@click.option("--without", metavar="FIELD", multiple=True, help="Take this field away, such as schedule or timeout.")
+@click.option("--without", metavar="FIELD", multiple=True, help="Remove this field, such as schedule or timeout.")
 @client_options
 def edit_job(session: ClientSession, name: str, without: Sequence[str], **given: Any) -> None:
     """Change the named fields of a job and leave the rest.
@@ -54,7 +54,7 @@ def edit_job(session: ClientSession, name: str, without: Sequence[str], **given:
     A change to a job that code declares survives deploys, until `jobs revert` takes it back.
     """
     if not without and not any(given.values()):
-        raise click.UsageError("what shall change? give --schedule, --timezone, --param, --option or --without")
+        raise click.UsageError("nothing to change; give --schedule, --timezone, --param, --option or --without")
     if (given["params"] or given["pairs"]) and not session.knows_handlers:
         note("parameters are not checked here: give --app MODULE:APP to check them")
 

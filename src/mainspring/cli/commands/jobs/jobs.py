@@ -58,8 +58,8 @@ jobs.instead = {
 @jobs.command("list")
 @filter_options(FIELDS)
 @click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="A - reverses the order.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
-@click.option("--after", metavar="NAME", help="Only names after this one, to go on after a page sorted by name.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most this many.")
+@click.option("--after", metavar="NAME", help="Only names after this one, to continue after a page sorted by name.")
 @click.option("--page", type=click.IntRange(1), default=1, help="Which page, in any order; the first is 1.")
 @SYSTEM
 @client_options
@@ -116,7 +116,7 @@ jobs.add_command(edit_job)
     "tenants",
     multiple=True,
     shell_complete=names_of("tenant"),
-    help="Of a job with tenants: for this one; may be repeated.",
+    help="For a job with tenants: only for this one; may be repeated.",
 )
 @click.option("--wait", is_flag=True, help="Wait for the end; exit code 1 if it did not complete.")
 @client_options
@@ -170,12 +170,12 @@ def _hint_at_quotes(execution: Execution, pairs: Sequence[str]) -> None:
 @jobs.command("pause")
 @NAMES
 @filter_options(FIELDS)
-@click.option("--note", help="Why, for those who find it paused.")
-@click.option("--for", "pause_for", metavar="DURATION", help="Resume by itself after this time, such as 2h.")
+@click.option("--note", help="The reason; shown with the pause.")
+@click.option("--for", "pause_for", metavar="DURATION", help="Resume automatically after this time, such as 2h.")
 @click.option(
     "--until",
     metavar="INSTANT",
-    help="Resume by itself at this time, such as 2026-03-01T08:00; without an offset: in the job's zone.",
+    help="Resume automatically at this time, such as 2026-03-01T08:00; without an offset: in the job's zone.",
 )
 @bulk_options
 @client_options
@@ -192,8 +192,8 @@ def pause_job(
 ) -> int:
     """Stop the schedule of a job until it is resumed. Running executions end as usual.
 
-    With filters such as --queue and --tag, a bulk action pauses all that match: see mainspring bulk. So do resume,
-    cancel, retry and remove.
+    With filters such as --queue and --tag, a bulk action pauses all that match: see mainspring bulk. The commands
+    resume, cancel, retry and remove do the same.
     """
     if pause_for and until:
         raise click.UsageError("--for and --until exclude each other; give one of them")
@@ -308,7 +308,7 @@ def reactivate_job(session: ClientSession, name: str) -> None:
 @click.argument("name", shell_complete=names_of("job"))
 @client_options
 def revert_job(session: ClientSession, name: str) -> None:
-    """Undo all changes of operators to a job: it is as code declares it."""
+    """Undo all changes that operators made to a job: it is again as code declares it."""
     _show(session, session.call(lambda app: app.revert_job(name, by=operator())))
 
 
@@ -344,7 +344,9 @@ def retry_job(
 @jobs.command("remove")
 @NAMES
 @filter_options(FIELDS)
-@click.option("--force", is_flag=True, help="Also while it waits or runs (that is cancelled), or others come after it.")
+@click.option(
+    "--force", is_flag=True, help="Even if executions wait or run (they are cancelled), or other jobs depend on it."
+)
 @click.option("--purge", is_flag=True, help="Remove its history too; asks first.")
 @bulk_options
 @client_options

@@ -46,7 +46,13 @@ READ_TIMEOUT = 5.0
 @click.option("--no-history", is_flag=True, help="Do not ask the database for past durations and single occurrences.")
 @click.option("--hourly", is_flag=True, help="Show the load of each hour of the day.")
 @click.option("--limit", type=click.IntRange(0), help=f"How many runs to list  [default: {SHOWN}; with -o json all]")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="The output: a table for people, JSON for programs.",
+)
 def simulate(
     target: str,
     begin: str | None,
@@ -59,10 +65,10 @@ def simulate(
     limit: int | None,
     output: str,
 ) -> None:
-    """List every run of an application's jobs between two instants, without running one.
+    """List every run of an application's jobs between two instants, without running any.
 
-    The application is imported, but not started. Its database is only read: for how long runs took in the past, from
-    which overlaps are predicted, and for single occurrences that were skipped or moved.
+    The application is imported, but not started. The command only reads its database: past durations, to predict
+    overlaps, and single occurrences that were skipped or moved.
     """
     app = load_app(target)
     where = zone_name(zone("--tz", tz or app.settings.timezone, warn=False))
@@ -143,7 +149,7 @@ class Past(msgspec.Struct, frozen=True):
 
 def past_of(url: str) -> Past:
     if parse_url(url).scheme == "memory":
-        return Past(why="a store in memory has no past")
+        return Past(why="a store in memory keeps no history")
     try:
         return asyncio.run(_past(url))
     except Exception as error:  # the schedule can be shown without the database

@@ -24,7 +24,7 @@ from ...terminal import echo
 @example("templates list", "templates apply nightly-crawl crawl-news --param url=/news")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def templates() -> None:
-    """Named sets of a handler, parameters, schedule and policies, from which jobs are created."""
+    """Templates: named sets of a handler, parameters, schedule and policies to create jobs from."""
 
 
 @example("templates list")
@@ -49,13 +49,20 @@ def show_template(session: ClientSession, name: str) -> None:
 @templates.command("create")
 @click.argument("name")
 @click.option(
-    "--handler", required=True, shell_complete=names_of("handler"), help="The code that jobs created from it run."
+    "--handler",
+    required=True,
+    shell_complete=names_of("handler"),
+    help="The handler of jobs created from this template.",
 )
 @click.option("--schedule", metavar="CRON", help="Cron, such as '0 3 * * *', or '@every 30m'.")
 @click.option("--timezone", metavar="ZONE", help="The zone of the schedule, such as Europe/Paris.")
 @click.option("--params", metavar="JSON", help="Parameters as one JSON object; may be incomplete.")
 @click.option(
-    "--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; JSON where it reads as JSON."
+    "--param",
+    "pairs",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="One parameter; a VALUE that is valid JSON is read as JSON.",
 )
 @click.option(
     "--option",
@@ -78,13 +85,13 @@ def create_template(session: ClientSession, name: str, handler: str, **given: An
 @example('templates update nightly-crawl --schedule "0 4 * * *"')
 @templates.command("update")
 @click.argument("name", shell_complete=names_of("template"))
-@click.option("--handler", shell_complete=names_of("handler"), help="Other code; the parameters must fit it.")
+@click.option("--handler", shell_complete=names_of("handler"), help="Another handler; the parameters must fit it.")
 @click.option("--schedule", metavar="CRON", help="Another schedule.")
 @click.option("--timezone", metavar="ZONE", help="Another zone.")
-@click.option("--params", metavar="JSON", help="Parameters in place of all those of the template.")
-@click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One of those parameters.")
+@click.option("--params", metavar="JSON", help="Parameters that replace all those of the template.")
+@click.option("--param", "pairs", metavar="KEY=VALUE", multiple=True, help="One parameter; the others stay.")
 @click.option("--option", "options", metavar="KEY=VALUE", multiple=True, help="Any other field of a job.")
-@click.option("--without", metavar="FIELD", multiple=True, help="Take this field out; may be repeated.")
+@click.option("--without", metavar="FIELD", multiple=True, help="Remove this field; may be repeated.")
 @client_options
 def update_template(
     session: ClientSession, name: str, handler: str | None, without: Sequence[str], **given: Any

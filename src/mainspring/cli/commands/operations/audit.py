@@ -21,14 +21,14 @@ from ...terminal import echo
 
 @example("audit --since 2h", "audit --job crawl --by ana", "audit --action pause --target queue:mail")
 @click.command()
-@click.option("--job", metavar="NAME", shell_complete=names_of("job"), help="What was done to this job.")
-@click.option("--target", metavar="KIND:NAME", help="What was done to this, such as queue:mail or lock:import.")
-@click.option("--by", "actor", metavar="NAME", help="What this person, token or program did.")
-@click.option("--action", metavar="NAME", help="This action, such as pause, edit, retry or cancel.")
+@click.option("--job", metavar="NAME", shell_complete=names_of("job"), help="Only commands on this job.")
+@click.option("--target", metavar="KIND:NAME", help="Only commands on this target, such as queue:mail or lock:import.")
+@click.option("--by", "actor", metavar="NAME", help="Only commands of this person, token or program.")
+@click.option("--action", metavar="NAME", help="Only this action, such as pause, edit, retry or cancel.")
 @click.option("--since", metavar="TIME", callback=past_time, help="At this time or later; 2h is two hours ago.")
 @click.option("--until", metavar="TIME", callback=past_time, help="Before this time.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most so many.")
-@click.option("--cursor", help="Go on from here: the cursor that the page before ended with.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="At most this many.")
+@click.option("--cursor", help="Continue from this cursor, which the previous page printed.")
 @client_options
 def audit(
     session: ClientSession,

@@ -31,7 +31,7 @@ from ...terminal import echo
 )
 @click.option("--until", metavar="TIME", callback=past_time, help="Before this time.")
 @click.option("--job", shell_complete=names_of("job"), help="Changes to this job, and deploys.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most this many.")
 @client_options
 def changes(session: ClientSession, since: str, until: str | None, job: str | None, limit: int) -> None:
     """What changed before it broke: deploys, edits, pauses, newest first.

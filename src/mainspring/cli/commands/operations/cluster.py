@@ -33,7 +33,7 @@ def workers(context: click.Context, session: ClientSession) -> None:
 @example("workers list --silent")
 @workers.command("list")
 @click.option(
-    "--silent", is_flag=True, help="Those of the last hour that sent no heartbeat within their lease, instead."
+    "--silent", is_flag=True, help="Instead, the processes of the last hour that sent no heartbeat within their lease."
 )
 @client_options
 def list_workers(session: ClientSession, silent: bool) -> None:
@@ -44,10 +44,11 @@ def list_workers(session: ClientSession, silent: bool) -> None:
 @example('workers drain 0198f0aa --note "kernel update"')
 @workers.command("drain")
 @click.argument("id", shell_complete=names_of("worker"))
-@click.option("--note", help="Why, for those who find it draining.")
+@click.option("--note", help="The reason; shown with the drain.")
 @client_options
 def drain_worker(session: ClientSession, id: str, note: str | None) -> None:
-    """Let one process take no more work and finish what it runs. ID may be the beginning or the end of its id."""
+    """Drain a process: it takes no more work and finishes what it runs. ID may be the beginning or the end of its
+    id."""
     drained = session.call(lambda app: app.drain_worker(id, note=note, by=operator()))
     session.show({"id": drained, "draining": True}, lambda: echo(f"worker {drained} takes no more work"))
 
@@ -77,13 +78,14 @@ def _list_workers(session: ClientSession, only_silent: bool = False) -> None:
 @example("locks list", "locks release import")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def locks() -> None:
-    """What keeps work from running: named locks and the keys of executions, who holds them, since when, until when."""
+    """Named locks and the keys of executions, which keep other work from running: who holds each, since when, until
+    when."""
 
 
 @example("locks list --limit 20")
 @locks.command("list")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most so many.")
-@click.option("--cursor", help="Go on from here: the cursor that the page before ended with.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="At most this many.")
+@click.option("--cursor", help="Continue from this cursor, which the previous page printed.")
 @client_options
 def list_locks(session: ClientSession, limit: int, cursor: str | None) -> None:
     """Named locks, then the keys that running and waiting executions hold against others."""
@@ -99,7 +101,7 @@ def list_locks(session: ClientSession, limit: int, cursor: str | None) -> None:
 @click.argument("name", shell_complete=names_of("lock"))
 @client_options
 def release_lock(session: ClientSession, name: str) -> None:
-    """Take a named lock from its holder, without notice: use it when the holder is gone."""
+    """Release a named lock without notifying its holder: use this when the holder is gone."""
 
     async def work(app: Mainspring) -> None:
         if not await app.locks.release(name, by=operator()):

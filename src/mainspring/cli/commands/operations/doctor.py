@@ -37,7 +37,13 @@ LONGEST_SCRIPT = 20
     "--database-url", metavar="URL", help="The database  [default: that of the application or of the settings]"
 )
 @click.option("--sql", is_flag=True, help="Print only the statements that repair the schema.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people or programs.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="The output: a table for people, JSON for programs.",
+)
 def doctor(target: str | None, app: str | None, database_url: str | None, sql: bool, output: str) -> None:
     """Find misconfigurations: of the database and its schema, of settings, processes, access and jobs, each with its
     remedy. It changes nothing. Exit code 1: at least one error; warnings alone give 0."""

@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def export_options(formats: tuple[str, ...]) -> Callable[[Command], Command]:
     """Adds `--to` and `--output`, whose first format is the usual one; the command gets `to` and `output`."""
-    to = click.option("--to", metavar="FILE", callback=_checked, help="The file to write  [default: shown]")
+    to = click.option("--to", metavar="FILE", callback=_checked, help="The file to write  [default: standard output]")
     output = click.option(
         "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="The format."
     )
@@ -64,7 +64,7 @@ def alerts() -> None:
     metavar="DURATION",
     default="5s",
     show_default=True,
-    help="How much later than by its own rules a job may be.",
+    help="How much later a job may be than its own rules allow.",
 )
 @source_options
 def export_rules(session: ClientSession, to: Path | None, output: str, slack: str) -> int:

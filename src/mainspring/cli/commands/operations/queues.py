@@ -27,13 +27,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def pause_options(command: Command) -> Command:
     """Adds `--note`, `--for` and `--until`. The command receives `note`, `resume_after` and `resume_at`; at most one of
     the last two is set."""
-    note = click.option("--note", help="Why, for those who find it paused.")
+    note = click.option("--note", help="The reason; shown with the pause.")
     length = click.option(
         "--for",
         "resume_after",
         metavar="DURATION",
         callback=_length,
-        help="Resume by itself after this time, such as 2h.",
+        help="Resume automatically after this time, such as 2h.",
     )
     end = click.option(
         "--until",
@@ -41,7 +41,7 @@ def pause_options(command: Command) -> Command:
         metavar="TIME",
         is_eager=True,
         callback=lambda context, option, value: None if value is None else local_time("--until", value),
-        help="Resume by itself at this time, such as 2026-03-01T08:00; without an offset: in your own zone.",
+        help="Resume automatically at this time, such as 2026-03-01T08:00; without an offset: in your own zone.",
     )
     return note(length(end(command)))
 
@@ -55,7 +55,8 @@ def _length(context: click.Context, option: click.Parameter, value: str | None) 
 @example("queues list --sort oldest", "queues limit mail --concurrency 5")
 @click.group(cls=CommandGroup, epilog=EXIT_CODES)
 def queues() -> None:
-    """Queues: what waits and runs in each, how fast, and who serves it. Pause one, or set its ceilings."""
+    """Queues: their waiting and running executions, their rates, and the workers that serve them. Pause one, or set its
+    ceilings."""
 
 
 @example("queues list --sort oldest")
@@ -69,7 +70,7 @@ def queues() -> None:
 )
 @client_options
 def list_queues(session: ClientSession, sort: str) -> None:
-    """What waits and runs in every queue, how fast, and how many processes are wanted."""
+    """Every queue with its waiting and running executions, its rates, and the number of processes it needs."""
 
     async def work(app: Mainspring) -> tuple[list[QueueView], ScaleView]:
         return await app.queues.all(), await app.queues.scale()
@@ -97,7 +98,8 @@ def show_queue(session: ClientSession, name: str) -> None:
 @pause_options
 @client_options
 def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
-    """Within two seconds, no process begins executions of this queue until it is resumed. Those that run finish."""
+    """Pause a queue: within two seconds, no process begins executions of it until it is resumed. Running executions
+    finish."""
     view, known = session.call(lambda app: _steered(app, app.queues.pause(name, by=operator(), **pause)))
     session.show(queue_json(view), lambda: echo(one_line(f"queue {name!r} is {pause_words(view.pause)}{waits(view)}")))
     _hint_at_queue(view, known)
@@ -108,7 +110,7 @@ def pause_queue(session: ClientSession, name: str, **pause: Any) -> None:
 @click.argument("name", shell_complete=names_of("queue"))
 @client_options
 def resume_queue(session: ClientSession, name: str) -> None:
-    """End a pause."""
+    """End the pause of a queue."""
     view = session.call(lambda app: app.queues.resume(name, by=operator()))
     session.show(queue_json(view), lambda: echo(f"queue {name!r} resumed: {view.ready} are ready"))
 
@@ -153,7 +155,7 @@ def list_handlers(session: ClientSession) -> None:
 @pause_options
 @client_options
 def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
-    """No process begins an execution of this handler until it is resumed, whatever its job or queue."""
+    """Pause a handler: no process begins an execution of it until it is resumed, whatever its job or queue."""
 
     async def work(app: Mainspring) -> tuple[HandlerView, list[str]]:
         view = await app.handlers.pause(name, by=operator(), **pause)
@@ -173,7 +175,7 @@ def pause_handler(session: ClientSession, name: str, **pause: Any) -> None:
 @click.argument("name", shell_complete=names_of("handler"))
 @client_options
 def resume_handler(session: ClientSession, name: str) -> None:
-    """End a pause."""
+    """End the pause of a handler."""
     view = session.call(lambda app: app.handlers.resume(name, by=operator()))
     session.show(paused_handler_json(view), lambda: echo(f"handler {name!r} resumed: {view.ready} are ready"))
 

@@ -21,12 +21,12 @@ from ...terminal import echo
     type=click.Choice(get_args(TenantOrder)),
     default="waiting",
     show_default=True,
-    help="The tenants with the most of it first.",
+    help="Sort by this, the greatest first.",
 )
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST))
 @client_options
 def tenants(session: ClientSession, sort: TenantOrder, limit: int) -> None:
-    """The busiest tenants: what waits and runs for each, and its failed attempts of the last 24 hours."""
+    """The busiest tenants, with their waiting and running executions and their failed attempts of the last 24 hours."""
     found = session.call(lambda app: app.tenants.busiest(sort, limit))
 
     def show() -> None:

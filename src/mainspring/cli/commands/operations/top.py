@@ -37,16 +37,16 @@ SHORTEST_INTERVAL = 0.2
 
 @example("top", "top --queue mail --interval 5s", "top --once", "top -o json")
 @click.command()
-@click.option("--queue", metavar="NAME", shell_complete=names_of("queue"), help="Only what this queue holds.")
+@click.option("--queue", metavar="NAME", shell_complete=names_of("queue"), help="Only this queue.")
 @click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="The order of the queues.")
-@click.option("--interval", metavar="DURATION", default="1s", show_default=True, help="How often it is read anew.")
-@click.option("--once", is_flag=True, help="Print it once, as it also does if the output is no terminal.")
+@click.option("--interval", metavar="DURATION", default="1s", show_default=True, help="How often to refresh.")
+@click.option("--once", is_flag=True, help="Print it once; this is the default if the output is not a terminal.")
 @client_options
 def top(session: ClientSession, queue: str | None, sort: str, interval: str, once: bool) -> None:
     """The live view: problems first, then queues, running executions, what comes next, throughput and failures.
 
     Keys: q quits, p pauses the display, tab shows one part at a time, f goes through the queues, s sorts them, arrows
-    select a running execution, enter shows its last log lines. To be told of missed runs without a terminal, see:
+    select a running execution, enter shows its last log lines. To have missed runs reported without a terminal, see:
     mainspring watch
     """
     seconds = max(SHORTEST_INTERVAL, duration("--interval", interval))

@@ -32,25 +32,24 @@ _log = logging.getLogger("mainspring.watch")
 
 @example("watch --interval 1m", "watch --once", "watch --history --job nightly")
 @click.command()
-@click.option("--once", is_flag=True, help="Look once, and say which jobs are late.")
-@click.option("--history", is_flag=True, help="List what was reported in the last 30 days, without looking.")
-@click.option("--job", metavar="NAME", shell_complete=names_of("job"), help="With --history: of this job alone.")
-@click.option("--reason", type=click.Choice(REASONS), help="With --history: for this reason alone.")
+@click.option("--once", is_flag=True, help="Check once, and list the jobs that are late.")
+@click.option("--history", is_flag=True, help="List the reports of the last 30 days, without checking.")
+@click.option("--job", metavar="NAME", shell_complete=names_of("job"), help="With --history: only of this job.")
+@click.option("--reason", type=click.Choice(REASONS), help="With --history: only for this reason.")
 @click.option(
     "--since", metavar="INSTANT", help="With --history: first missed at this time or later, such as 2026-03-01T00:00Z."
 )
 @click.option("--until", metavar="INSTANT", help="With --history: first missed before this time.")
 @click.option(
-    "--interval", metavar="DURATION", default="10s", show_default=True, help="How often to look, without --once."
+    "--interval", metavar="DURATION", default="10s", show_default=True, help="How often to check, without --once."
 )
 @client_options
 def watch(session: ClientSession, once: bool, history: bool, interval: str, **filters: Any) -> int:
-    """Report scheduled runs whose time and grace are over although no scheduler started them, and work that no worker
-    takes.
+    """Report scheduled runs that no scheduler started within their grace period, and work that no worker takes.
 
     It needs no scheduler: run it as a process of its own, on another machine. Each missed run is reported once, as a
-    log line and an event, however many watchers there are. The exit code is 1 if a job was late at the last look, or
-    the last look failed. For a live view on a terminal, see: mainspring top
+    log line and an event, however many watchers there are. The exit code is 1 if a job was late at the last check,
+    or the last check failed. For a live view on a terminal, see: mainspring top
     """
     if history:
         runs = session.call(lambda app: app.monitoring.missed_runs(**filters))
