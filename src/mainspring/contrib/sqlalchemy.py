@@ -35,14 +35,15 @@ def enqueue_on_commit(session: AnySession, job: Request[P, Any, Any], /, *args: 
 @overload
 def enqueue_on_commit(session: AnySession, job: BoundCall[Any] | EnqueueItem, /, *, app: Mainspring) -> None: ...
 def enqueue_on_commit(session: Any, job: Any, /, *args: Any, **kwargs: Any) -> None:
-    """Enqueue when this session has committed; if it rolls back, or the savepoint around this call does, never.
+    """Enqueue after this session has committed. If it rolls back, or the savepoint around this call does, nothing is
+    enqueued.
 
     enqueue_on_commit(session, send_receipt, order_id=42)
     enqueue_on_commit(session, send_receipt.options(start_at="10m"), order_id=42)
     enqueue_on_commit(session, ("send-receipt", {"order_id": 42}), app=app)  # by name
 
-    The commit stands even if the enqueue fails: `session.commit()` then raises the error of the enqueue, with a note
-    that names the job, and the log has it, too.
+    If the enqueue fails, the commit is not undone: `session.commit()` raises the error of the enqueue with a note that
+    names the job, and the log has the error too.
     """
     app, call = _read(job, args, kwargs)
     _check_params(app, call)

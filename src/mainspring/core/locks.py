@@ -117,7 +117,7 @@ class Locks:
 
 
 class Lock:
-    """An asynchronous context manager; `wait` is how long to wait for the lock (0: not at all, None: for ever)."""
+    """A named lock, which `app.lock` returns: `async with app.lock("import", ttl="1m") as lock: ...`."""
 
     def __init__(
         self,
@@ -143,12 +143,13 @@ class Lock:
 
     @property
     def token(self) -> int:
-        """Grows with every holder: hand it to whatever must refuse a holder of the past."""
+        """The fencing token, which grows with every holder. Pass it to the system that you write to, so that the system
+        can refuse an older holder."""
         return self._held().token
 
     @property
     def held(self) -> bool:
-        """Whether nobody else can hold it yet: no renewal was refused, and its time is not over."""
+        """Whether this process still holds it: no renewal was refused, and it has not expired."""
         return self._row is not None and not self._lost and self._clock.monotonic() < self._ours_until
 
     def check(self) -> None:

@@ -23,10 +23,10 @@ OVER: frozenset[BackfillState] = frozenset({"completed", "partial", "failed", "c
 
 
 class WindowStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One window that the schedule asks for. `runs` counts the executions of it that have ended; `execution_id` is the
-    one alive, or the last that ended, and `last_state` how that ended.
+    """One window that the schedule requires. `runs` is the number of its executions that have ended. `execution_id` is
+    the live one or the last one that ended, and `last_state` is how that one ended.
 
-    A window that ever completed is `done`, also if a later run of it failed. One whose runs were all cancelled is
+    A window that has completed is `done`, even if a later run of it failed. If all its runs were cancelled, it is
     `missing`.
     """
 
@@ -35,7 +35,7 @@ class WindowStatus(msgspec.Struct, frozen=True, kw_only=True):
     state: WindowState
     """`done`, `failed`, `missing` or `running`."""
     execution_id: str | None = None
-    """The execution that is alive, or the last that ended."""
+    """The live execution of the window, or the last one that ended."""
     last_state: str | None = None
     """How the last execution of the window ended."""
     runs: int = 0

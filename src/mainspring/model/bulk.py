@@ -90,7 +90,7 @@ class BulkRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BulkItemRow(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What became of one item of a bulk action."""
+    """The outcome of one item of a bulk action."""
 
     id: str
     """The job or execution."""
@@ -116,7 +116,7 @@ class BulkPage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class BulkPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bulk would do: how many items match, and what would become of some of them."""
+    """What a bulk action would do: how many items match, and the outcome of some of them."""
 
     action: str
     """What it would do to each item."""
@@ -129,4 +129,4 @@ class BulkPreview(msgspec.Struct, frozen=True, kw_only=True):
     total_is_exact: bool
     """False if there are at least `total` items."""
     sample: tuple[BulkItemRow, ...]
-    """What would become of some of them."""
+    """The outcome that some of them would have."""

@@ -47,9 +47,10 @@ class Started(msgspec.Struct, Generic[E, T], frozen=True, gc=False):
 
 
 class AttemptEnded(msgspec.Struct, Generic[E], frozen=True, gc=False):
-    """An attempt ended and the store accepted its ending; `state` is the new state of the execution. Also emitted for a
-    parent whose children have ended, and for an execution that was cancelled before or between its attempts: then
-    `tried` is false, and there is no duration."""
+    """An attempt ended, and the store accepted its ending. `state` is the new state of the execution.
+
+    Also emitted for a parent whose children have ended, and for an execution that was cancelled before or between its
+    attempts. Then `tried` is false, and there is no duration."""
 
     execution: E
     """The execution."""
@@ -74,8 +75,8 @@ class AttemptEnded(msgspec.Struct, Generic[E], frozen=True, gc=False):
 
 
 class Overran(msgspec.Struct, Generic[E], frozen=True):
-    """An attempt goes on although it was asked to stop: its timeout has passed, or it was cancelled. Emitted once,
-    while it runs."""
+    """An attempt has not stopped although it was asked to: its timeout has passed, or it was cancelled. Emitted once,
+    while it is running."""
 
     execution: E
     """The execution."""
@@ -98,7 +99,7 @@ class Skipped(msgspec.Struct, Generic[E], frozen=True):
 
 
 class Ticked(msgspec.Struct, Generic[E], frozen=True):
-    """A scheduler of this process materialised a tick, `late_ms` after its time."""
+    """A scheduler of this process created the execution of a tick, `late_ms` after its time."""
 
     execution: E
     """The execution of the tick."""
@@ -107,7 +108,7 @@ class Ticked(msgspec.Struct, Generic[E], frozen=True):
 
 
 class Rescued(msgspec.Struct, Generic[E], frozen=True):
-    """An execution was taken back from a worker whose lease ran out."""
+    """An execution was taken back from a worker whose lease had expired."""
 
     execution: E
     """The execution."""
@@ -122,7 +123,7 @@ class Rescued(msgspec.Struct, Generic[E], frozen=True):
 
 
 class Fenced(msgspec.Struct, Generic[E], frozen=True):
-    """A write was refused because the execution belongs to another worker by now."""
+    """The store refused a write, because another worker owns the execution by now."""
 
     execution: E
     """The execution."""
@@ -131,7 +132,7 @@ class Fenced(msgspec.Struct, Generic[E], frozen=True):
 
 
 class Stopping(msgspec.Struct, frozen=True):
-    """This process was asked to stop; running executions have that many seconds."""
+    """This process was asked to stop. Its running executions have `seconds` to end."""
 
     worker: str
     """The id of this process."""
@@ -142,9 +143,8 @@ class Stopping(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """This process has stopped. `unsettled` is the number of executions whose ending the store has not accepted,
-    because it cannot be reached: others take them over when their `lease` ends, after so many seconds, and run them
-    again."""
+    """This process has stopped. `unsettled` is the number of executions whose ending it could not record, because the
+    store cannot be reached. Other workers run them again after `lease` seconds, when their leases have expired."""
 
     worker: str
     """The id of this process."""
@@ -153,7 +153,7 @@ class Stopped(msgspec.Struct, frozen=True):
     unsettled: int = 0
     """How many endings the store has not accepted."""
     lease: float = 0.0
-    """After how many seconds others take these over."""
+    """After how many seconds other workers take these over."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -190,7 +190,7 @@ class StoreLost(msgspec.Struct, frozen=True):
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """A loop works again, so many seconds after its first error."""
+    """A loop works again, `seconds` after its first error."""
 
     where: str
     """The loop that works again."""
@@ -199,7 +199,7 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class WaitingForStore(msgspec.Struct, frozen=True):
-    """This process starts, and waits up to so many seconds for a server that cannot be reached yet."""
+    """This process is starting, and waits up to `seconds` for a server that it cannot reach yet."""
 
     address: str
     """The server."""
@@ -210,7 +210,7 @@ class WaitingForStore(msgspec.Struct, frozen=True):
 
 
 class StoreReached(msgspec.Struct, frozen=True):
-    """The server that this process waited for has answered, after so many seconds."""
+    """The server that this process waited for has answered, after `seconds`."""
 
     address: str
     """The server."""
@@ -226,8 +226,9 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 class JobConflict(msgspec.Struct, frozen=True):
-    """Another application that runs on this database declares the same job with other code: whichever starts last
-    decides its schedule, and either may run it. `handler` and `other_handler` are the code, as `module.function`."""
+    """Another application on this database declares the same job with different code. The application that starts last
+    decides the schedule of the job, and either may run it. `handler` and `other_handler` are the code, as
+    `module.function`."""
 
     job: str
     """The name of the job."""
@@ -240,22 +241,22 @@ class JobConflict(msgspec.Struct, frozen=True):
 
 
 class SkewNoticed(msgspec.Struct, frozen=True):
-    """This process's clock and the store's differ by more than the limit."""
+    """The clocks of this process and of the store differ by more than two seconds."""
 
     seconds: float
     """By how many seconds the clocks differ."""
 
 
 class ClockJumped(msgspec.Struct, frozen=True):
-    """The store's clock was set, or this machine slept: its time and the monotonic clock differ by so many seconds."""
+    """The store's clock was set, or its machine was suspended. `seconds` is the difference from the monotonic clock."""
 
     seconds: float
     """By how many seconds the clocks differ."""
 
 
 class OutsideHours(msgspec.Struct, Generic[T], frozen=True):
-    """The first tick that came while its job is closed: it waits for the opening, or is skipped. `until` is None
-    when the job does not open within years."""
+    """The first tick of a job outside of its hours. The tick waits for the next opening, or is skipped. `until` is None
+    if the job does not open within years."""
 
     job: str
     """The name of the job."""
@@ -268,10 +269,11 @@ class OutsideHours(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Missed(msgspec.Struct, Generic[T], frozen=True):
-    """Ticks whose time and grace are over although no scheduler materialised them. A watcher reports them once.
+    """Ticks that are overdue by more than their grace, because no scheduler has created their executions. A watcher
+    reports them once.
 
-    `exact` is false when there were too many to count; `schedulers` is the number of live schedulers. With `waiting` no
-    tick was missed: `count` executions wait, the oldest has been due since `first`, and no worker takes them.
+    `exact` is false if there were too many to count. `schedulers` is the number of live schedulers. With `waiting`, no
+    tick was missed: `count` executions wait, the oldest has been due since `first`, and no worker claims them.
     """
 
     job: str
@@ -298,7 +300,7 @@ class BackfillBegan(msgspec.Struct, Generic[B], frozen=True):
 
 
 class BackfillEnded(msgspec.Struct, Generic[B], frozen=True):
-    """A backfill has ended; this process made its last step."""
+    """A backfill has ended, and this process made its last step."""
 
     backfill: B
     """The backfill."""
@@ -312,7 +314,7 @@ class BulkBegan(msgspec.Struct, Generic[B], frozen=True):
 
 
 class BulkEnded(msgspec.Struct, Generic[B], frozen=True):
-    """A bulk action is over; this process made its last step."""
+    """A bulk action has ended, and this process made its last step."""
 
     bulk: B
     """The bulk action."""

@@ -38,21 +38,21 @@ RETRY_PRESETS: dict[str, dict[str, float | None]] = {
 
 
 class Retry(msgspec.Struct, metaclass=OptionFields, frozen=True):
-    """Backoff between the tries of one execution.
+    """The backoff between the attempts of an execution.
 
     `Retry("patient")` is a preset and waits 60, 120, 240, ... 3600 s. Or choose the values yourself:
-    `Retry(initial="1s", multiplier=3, max="1m", jitter=0.1)`. `jitter` spreads each delay by up to that share in both
+    `Retry(initial="1s", multiplier=3, max="1m", jitter=0.1)`. `jitter` varies each delay by up to that share in both
     directions. `Retry(delays=["5s", "5m", "2h"])` names each delay; the last one repeats.
     """
 
     initial: float | str = 2.0
     """The first delay; in seconds once it is read. Or the name of a preset: `queue`, `tenant`, `patient`."""
     multiplier: float | None = None
-    """By how much each delay is longer than the one before."""
+    """The factor by which each delay is longer than the one before."""
     max: float | str | None = None
     """The longest delay."""
     jitter: float = 0.0
-    """By which share, from 0 to 1, each delay is spread in both directions."""
+    """The share, from 0 to 1, by which each delay varies at random in both directions."""
     delays: tuple[float | str, ...] = ()
     """Each delay by itself; the last one repeats. Use it instead of `initial`, `multiplier` and `max`."""
 
@@ -113,7 +113,7 @@ def _checked_delays(retry: Retry) -> tuple[float, ...]:
 class CatchUp(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=True):
     """What happens to missed ticks: `skip` runs none of them, `latest` the last one, `all` the newest `max_runs`.
 
-    Ticks older than `max_age` do not run. With `all` the runs become due one after another, `pace` apart:
+    Ticks older than `max_age` do not run. With `all`, the runs are due one after another, `pace` apart:
     `CatchUp("all", max_age="7d", max_runs=50, pace="10s")`.
     """
 
@@ -201,18 +201,18 @@ def _named(own: str, field: str) -> Iterator[None]:
 
 
 class Unique(msgspec.Struct, metaclass=OptionFields, frozen=True, forbid_unknown_fields=True):
-    """Uniqueness by stage: the key `enqueued` is taken until the first claim, `running` from then to the end.
+    """A unique key with options. An execution holds the key `enqueued` until its first claim, `running` from then on.
 
-    `Unique("k", for_="24h")` takes the key from enqueue to the end, and for at least 24 hours. With
+    With `Unique("k", for_="24h")` it holds the key until it ends, and for at least 24 hours. With
     `Unique("k", debounce="5s")` several enqueues make one execution, 5 seconds after the last and with its parameters.
     """
 
     enqueued: str | None = None
-    """The key that is taken from enqueue to the first claim; without `running`, to the end."""
+    """The key that an execution holds until its first claim; without `running`, until it ends."""
     running: str | None = None
-    """The key that is taken from the first claim to the end."""
+    """The key that an execution holds from its first claim until it ends."""
     for_: float | str | None = None
-    """How long the key stays taken at least, from enqueue on."""
+    """For how long after the enqueue the execution holds the key at least."""
     debounce: float | str | None = None
     """How long after the last enqueue the execution runs; each enqueue replaces the parameters of the one before."""
 
@@ -229,7 +229,7 @@ class Unique(msgspec.Struct, metaclass=OptionFields, frozen=True, forbid_unknown
 
     @property
     def lasting(self) -> bool:
-        """Whether the key is taken for a period, and not only while an execution is alive."""
+        """Whether the key is held for a period, and not only while an execution is live."""
         return self.for_ is not None or self.debounce is not None
 
     def _check_keys(self) -> None:
@@ -240,7 +240,7 @@ class Unique(msgspec.Struct, metaclass=OptionFields, frozen=True, forbid_unknown
 
 
 class Retention(msgspec.Struct, metaclass=OptionFields, frozen=True):
-    """How long finished executions stay. An execution is pruned only when it is both old and not among the newest.
+    """How long ended executions stay. An execution is deleted only if it is both old and not among the newest.
 
     `by_state` overrides the days of single states: `Retention(by_state={"failed": 90, "completed": 3})`.
     """
@@ -254,7 +254,7 @@ class Retention(msgspec.Struct, metaclass=OptionFields, frozen=True):
     skipped_days: float = 7.0
     """How many days a skipped execution stays."""
     at_most: int | None = None
-    """How many finished executions of a job stay at most, however young they are; None for no such limit."""
+    """The maximum number of ended executions of a job that stay, however recent they are; None for no limit."""
     keep_success: bool = True
     """False deletes an execution as soon as it has completed."""
     by_state: dict[Ending, float] = {}

@@ -51,7 +51,7 @@ WindowName: TypeAlias = Literal[
 
 
 class Window(msgspec.Struct, frozen=True, order=True):
-    """The range [begin, end), by the clock of a zone. Windows over the same instants are equal, whatever their zones.
+    """The range [begin, end) in a time zone. Two windows with the same instants are equal, whatever their zones.
 
     >>> day = custom_window("2026-11-15", "2026-11-16", tz="Europe/Istanbul")
     >>> str(day.begin), str(day.begin.date()), day.span
@@ -75,7 +75,7 @@ class Window(msgspec.Struct, frozen=True, order=True):
             msgspec.structs.force_setattr(self, "end", _in_its_zone(self.end, end=True))
 
     def in_zone(self, tz: str | tzinfo | None) -> Window:
-        """The same window by the clock of this zone; None is UTC."""
+        """The same window in this zone; None is UTC."""
         where = UTC if tz is None else zone("tz", tz, warn=False)
         return Window(utc(self.begin).astimezone(where), utc(self.end).astimezone(where))
 
@@ -137,8 +137,8 @@ def offset(begin: Duration, end: Duration = 0) -> Offset:
 def limited(
     window: WindowName | Offset | Mapping[str, Any], *, max_span: Duration | None = None, align: Unit | None = None
 ) -> Limited:
-    """The same window; but one that a caller gives is refused if it is longer than `max_span`, or if it does not begin
-    and end with an hour, day, week or month (`align`) of the job's zone.
+    """The same window, with limits on the windows that callers give: they are refused if they are longer than
+    `max_span`, or do not begin and end at a whole hour, day, week or month (`align`) of the job's zone.
 
     >>> encode_window_spec(limited("yesterday", max_span="31d", align="day"))
     {'window': 'previous_day', 'max_span': '31d', 'align': 'day'}
@@ -168,7 +168,7 @@ def window_spec(value: Any, field: str = "window") -> WindowSpec:
 
 
 def days_ago(count: int) -> WindowName:
-    """The window of one whole day, so many days before that of the tick: `window=days_ago(90)`.
+    """The window of a whole day, `count` days before the day of the tick: `window=days_ago(90)`.
 
     >>> days_ago(0), days_ago(1), days_ago(2)
     ('today', 'previous_day', '2_days_ago')

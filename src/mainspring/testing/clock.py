@@ -32,11 +32,11 @@ class FakeClock:
         return f"<FakeClock {self.datetime.isoformat()}>"
 
     def now(self) -> Micros:
-        """The present instant in microseconds since 1970."""
+        """The current time in microseconds since 1970."""
         return self._now
 
     def monotonic(self) -> float:
-        """The seconds that have passed since the clock was made."""
+        """The seconds that have passed since the clock was created."""
         return self._monotonic
 
     @property
@@ -53,5 +53,5 @@ class FakeClock:
         self._monotonic += passed
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock forward or back, without any time passing."""
+        """Set the wall clock forward or back, without letting time pass."""
         self._now += seconds_to_micros(seconds)

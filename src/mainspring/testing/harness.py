@@ -93,11 +93,11 @@ class harness:
         self.exit_async()
 
     def enter_async(self) -> Kit:
-        """As `async with`, for a fixture that is not a coroutine: nothing here waits."""
+        """Do what `async with` does at its start, for a fixture that is not a coroutine."""
         return self._async_kit(self._app, self._exchange(), self._clock, *self._options)
 
     def exit_async(self) -> None:
-        """What `async with` does on exit."""
+        """Do what `async with` does on exit."""
         self._put_back()
 
     # --- the exchange -------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class KitBase:
         self, app: Mainspring, store: RecordingStore, clock: FakeClock, raise_errors: bool, patience: float, seed: int
     ) -> None:
         self.app = app
-        """The application under test, the user's own object."""
+        """The application under test: your own object."""
         self.clock = clock
         """The clock of the test, which `advance` moves."""
         self.raise_errors = raise_errors
@@ -52,12 +52,12 @@ class KitBase:
 
     @property
     def now(self) -> datetime:
-        """The present instant of the test, in UTC."""
+        """The current time of the test, in UTC."""
         return self.clock.datetime
 
     # --- looking ------------------------------------------------------------------------------------------
     def executions(self, what: AnyHandler | None = None, *, state: Status | None = None) -> list[Execution]:
-        """Executions as they are now, oldest first; only those of one job or handler, or in one state, if given."""
+        """The executions as they are now, oldest first; if given, only those of one job or handler, or in one state."""
         return executions_of(self._rows(what, state))
 
     def _rows(self, what: Any = None, state: str | None = None) -> list[ExecutionRow]:
@@ -68,7 +68,7 @@ class KitBase:
         return [row for row in rows if state in (None, row.state.value)]
 
     def enqueued(self, what: AnyHandler | None = None) -> list[Execution]:
-        """What was enqueued, as it was at the enqueue, whether it has run since or not."""
+        """The executions that were enqueued, as they were at the enqueue, whether or not they have run since."""
         return executions_of(self._enqueued_rows(what))
 
     def _enqueued_rows(self, what: Any = None) -> list[ExecutionRow]:
@@ -77,7 +77,7 @@ class KitBase:
         return [row for row in made if name in (None, row.job, row.handler)]
 
     def next_run(self, job: AnyHandler) -> datetime | None:
-        """When the job is due next; None when it has no trigger, is paused or has had its last tick."""
+        """When the job is due next; None if it has no trigger, is paused or has had its last tick."""
         found = immediately(self._store.jobs([self._name(job)]))
         return found[0].next_run_at if found else None
 
@@ -93,7 +93,8 @@ class KitBase:
         priority: int | None = None,
         count: int | None = None,
     ) -> list[Execution]:
-        """It was enqueued so, `count` times or else at least once. Returns those executions as they were enqueued.
+        """Check that it was enqueued like this `count` times, or at least once. Returns these executions as they were
+        at the enqueue.
 
         `params` may name some of the parameters; `start_at` is an instant, or a delay from the enqueue such as "10m".
         """
@@ -107,7 +108,7 @@ class KitBase:
         return executions_of(found)
 
     def assert_not_enqueued(self, what: AnyHandler, params: Mapping[str, Any] | None = None, **expected: Any) -> None:
-        """Nothing like this was enqueued."""
+        """Check that nothing like this was enqueued."""
         __tracebackhide__ = True
         if "count" in expected:
             raise InvalidValue("count", expected["count"], "nothing here", "Use assert_enqueued(..., count=0)")
@@ -122,7 +123,7 @@ class KitBase:
         at: Instant | None = None,
         result: Any = UNSET,
     ) -> list[Execution]:
-        """It ran and completed, `count` times or else at least once. `at` is the instant it was due."""
+        """Check that it ran and completed `count` times, or at least once. `at` is when it was due."""
         __tracebackhide__ = True
         expected, due = self._expected(what, params=params), self._instant(at)
         completed = [row for row in self._rows(state="completed") if expected.fits(row)]
@@ -144,7 +145,7 @@ class KitBase:
         error: str | None = None,
         count: int | None = None,
     ) -> list[Execution]:
-        """It failed for good, with all its attempts used up; `error` is part of the message."""
+        """Check that it failed for good, with no attempt left. `error` is a part of the error message."""
         __tracebackhide__ = True
         expected = self._expected(what, params=params)
         failed = [row for row in self._rows(state="failed") if expected.fits(row)]
@@ -239,10 +240,10 @@ class KitBase:
 
 
 class Kit(KitBase):
-    """For `async def` tests."""
+    """For tests that are coroutines."""
 
     async def advance(self, delay: Duration) -> None:
-        """Let time pass: every tick happens at its time, and everything due runs in order, retries too.
+        """Let time pass. Every tick comes at its time, and everything that is due runs in order, including retries.
 
         `delay` is text such as "2h" or "1h30m", seconds, or a timedelta; 0 runs what is due now.
         """
@@ -250,25 +251,25 @@ class Kit(KitBase):
         await self._stepping(lambda stepper: stepper.pass_time(until))
 
     async def advance_to(self, to: Instant) -> None:
-        """As `advance`, up to an instant; without an offset it is read in the application's zone."""
+        """As `advance`, up to an instant. Without an offset, it is read in the zone of the application."""
         until = self._until(to)
         await self._stepping(lambda stepper: stepper.pass_time(until))
 
     async def run_until_idle(self) -> None:
-        """Run everything due now, and what follows from it, to its end: what handlers enqueue, and with
-        `raise_errors=False` retries too, for which time leaps ahead. What is due later stays."""
+        """Run everything that is due now, and everything that handlers enqueue for now, to its end. With
+        `raise_errors=False` this includes retries, for which the clock moves on. What is due later stays."""
         await self._stepping(lambda stepper: stepper.settle())
 
 
 class BlockingKit(KitBase):
-    """For plain tests. Handlers run as in a `Kit`, coroutines too."""
+    """For tests that are plain functions. Handlers run as in a `Kit`, including coroutines."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._runner = asyncio.Runner()
 
     def advance(self, delay: Duration) -> None:
-        """Let time pass: every tick happens at its time, and everything due runs in order, retries too.
+        """Let time pass. Every tick comes at its time, and everything that is due runs in order, including retries.
 
         `delay` is text such as "2h" or "1h30m", seconds, or a timedelta; 0 runs what is due now.
         """
@@ -276,17 +277,17 @@ class BlockingKit(KitBase):
         self._run(lambda stepper: stepper.pass_time(until))
 
     def advance_to(self, to: Instant) -> None:
-        """As `advance`, up to an instant; without an offset it is read in the application's zone."""
+        """As `advance`, up to an instant. Without an offset, it is read in the zone of the application."""
         until = self._until(to)
         self._run(lambda stepper: stepper.pass_time(until))
 
     def run_until_idle(self) -> None:
-        """Run everything due now, and what follows from it, to its end: what handlers enqueue, and with
-        `raise_errors=False` retries too, for which time leaps ahead. What is due later stays."""
+        """Run everything that is due now, and everything that handlers enqueue for now, to its end. With
+        `raise_errors=False` this includes retries, for which the clock moves on. What is due later stays."""
         self._run(lambda stepper: stepper.settle())
 
     def close(self) -> None:
-        """Close the event loop of the kit; leaving `harness` does it."""
+        """Close the event loop of the kit. Leaving `harness` does this for you."""
         self._runner.close()
 
     def _run(self, work: Callable[[Stepper], Coroutine[Any, Any, None]]) -> None:

@@ -87,7 +87,7 @@ class TasksBackend(BaseTaskBackend):  # type: ignore[misc]  # Django ships no ty
             raise ImproperlyConfigured(f"TASKS[{alias!r}]['OPTIONS']: {error}") from error
 
     def validate_task(self, task: Any) -> None:
-        """Called whenever a task is defined: this is where it becomes a job."""
+        """Django calls this when a task is defined; here the task becomes a job."""
         super().validate_task(task)
         _register(task, self.options)
 

@@ -127,12 +127,12 @@ class JobsMixin:
     """Gives every test of a `TestCase` a kit: `class OrderTests(JobsMixin, TestCase)`, then `self.jobs`."""
 
     jobs: BlockingKit
-    """The kit of the present test."""
+    """The kit of the current test."""
     jobs_options: ClassVar[dict[str, Any]] = {}
     """The arguments of `harness`."""
 
     def setUp(self) -> None:
-        """Enter the harness; it is left when the test ends."""
+        """Enter the harness, which ends with the test."""
         self._jobs_harness = harness(**self.jobs_options)
         self.jobs = self._jobs_harness.__enter__()
         self.addCleanup(self._jobs_harness.__exit__, None, None, None)  # type: ignore[attr-defined]  # of TestCase

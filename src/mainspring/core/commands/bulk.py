@@ -50,7 +50,7 @@ class BulkItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of each item of a command for several jobs or executions."""
+    """The outcome of each item of a command for several jobs or executions."""
 
     command: str
     """The command."""

@@ -54,12 +54,12 @@ class _TemplateBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
-    """A handler with options of jobs, stored under a name."""
+    """A named set of a handler and job options, from which you create jobs."""
 
     name: str
     """Its name."""
     handler: str
-    """The handler of the jobs made from it."""
+    """The handler of the jobs that are created from it."""
     fields: dict[str, Any]
     """The options that it sets, as plain data."""
     created_at: datetime
@@ -69,7 +69,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     """Who changed it."""
     version: int
-    """Counts its changes."""
+    """How often it was changed."""
     secret: tuple[str, ...] = ()
     """Paths into its parameters whose values are not shown: its own, and those of its handler."""
 
@@ -86,7 +86,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def trigger(self) -> Trigger | None:
-        """When the jobs made from it are due; None if it does not say."""
+        """When the jobs that are created from it are due; None if the template has no trigger."""
         encoded = self.fields.get("trigger")
         return None if encoded is None else decode_trigger(encoded)
 

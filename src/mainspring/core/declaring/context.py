@@ -83,7 +83,7 @@ class Resources(Mapping[str, Any]):
 
 
 class JobContext:
-    """The handler's view of its execution.
+    """What a handler gets: its execution, its parameters, and ways to report and to stop.
 
     ```python
     @app.job("crawl", trigger=every(minutes=30))
@@ -179,12 +179,12 @@ class JobContext:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this execution: hand it to services that can refuse a repetition."""
+        """The same for every attempt of this execution. Pass it to services that accept idempotency keys."""
         return self._row.id
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt: failures so far plus one."""
+        """The number of this attempt: one more than the failures so far."""
         return self._row.attempt
 
     @property
@@ -209,7 +209,7 @@ class JobContext:
 
     @property
     def scheduled_at(self) -> datetime | None:
-        """The instant this tick was due, however late it runs; None for work that was enqueued or triggered."""
+        """The time of the tick, however late the execution runs; None if it was enqueued or triggered."""
         return self._row.scheduled_at
 
     @property
@@ -219,7 +219,7 @@ class JobContext:
 
     @property
     def username(self) -> str:
-        """The user who asked for it; the setting `username` when no user did."""
+        """The user who asked for it; if no user did, the setting `username`."""
         by = self._row.triggered_by
         return self._username if by in ("", "system") else by
 
@@ -245,7 +245,8 @@ class JobContext:
     # --- the data window ----------------------------------------------------------------------------------
     @property
     def window(self) -> Window | None:
-        """The half-open range [begin, end) of data this execution covers, in the zone of its job."""
+        """The range [begin, end) of data that this execution covers, in the zone of its job. The end is not part of
+        it."""
         begin, end = self._row.window_begin, self._row.window_end
         if self._window is None and begin is not None and end is not None:
             self._window = window_between(begin, end, self._row.rules.tz)
@@ -264,14 +265,14 @@ class JobContext:
     # --- reporting back -----------------------------------------------------------------------------------
     @property
     def logger(self) -> JobLogger:
-        """A logger whose lines carry the execution's fields, and are also kept in the execution's own log."""
+        """A logger whose lines have the fields of the execution, and are also kept in the log of the execution."""
         if self._log is None:
             self._log = JobLogger(self, self._log_to or logging.getLogger("mainspring.job"))
         return self._log
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict of your own, stored with the execution when it ends. It starts with the caller's metadata."""
+        """Your own data, stored with the execution when it ends. It starts with the metadata that the caller gave."""
         if self._metadata is None:
             self._metadata = self._row.metadata
         return self._metadata
@@ -320,11 +321,13 @@ class JobContext:
     # --- stopping -----------------------------------------------------------------------------------------
     @property
     def cancelled(self) -> bool:
-        """Whether this execution was asked to stop: it was cancelled, its time is up, or its worker stops."""
+        """Whether this execution was asked to stop: it was cancelled, its timeout has passed, or its worker is
+        stopping."""
         return self._cancel_reason is not None
 
     def check(self) -> None:
-        """Raise `ExecutionCancelled` if asked to stop. Plain functions call it often: nothing else stops them."""
+        """Raise `ExecutionCancelled` if this execution was asked to stop. Call it often in a plain function: nothing
+        else stops one that runs in a thread."""
         if self._cancel_reason is not None:
             raise ExecutionCancelled(self._cancel_reason)
 

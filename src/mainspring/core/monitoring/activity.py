@@ -17,9 +17,8 @@ from .single_flight import SingleFlight
 
 
 class ActivityTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """How many executions ended in each way. `failed` are those that failed for good. `lateness` counts the ticks that
-    began, by how late: at most as many seconds as the bound of LATENESS at the same place, more than all of them in the
-    last place."""
+    """How many executions ended in each state. `failed` are those that failed for good. `lateness` counts
+    scheduled runs that began, by how late they began."""
 
     completed: int = 0
     """Executions that completed."""
@@ -32,8 +31,8 @@ class ActivityTotals(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
     """Executions that were skipped."""
     lateness: tuple[int, ...] = (0,) * (len(LATENESS) + 1)
-    """Scheduled runs that began, by how late; the bounds are those of `ActivitySeries.bounds`, and the last number
-    counts what is later than all of them."""
+    """How many scheduled runs began how late: each number counts those up to the same bound of
+    `ActivitySeries.bounds`, and the last number counts those that began later."""
 
     @property
     def ended(self) -> int:
@@ -46,8 +45,8 @@ class ActivityTotals(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.lateness)
 
     def late_at_most(self, share: float = 0.99) -> float | None:
-        """Within how many seconds of its time this share of the ticks began: a bound of LATENESS, infinite if it is
-        more than the last of them, None if no tick began."""
+        """Within how many seconds of its time this share of the scheduled runs began: one of `ActivitySeries.bounds`,
+        infinite if it is more than the last of them, None if no scheduled run began."""
         return late_at_most(list(self.lateness), share)
 
 
@@ -74,7 +73,7 @@ class ActivitySeries(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """The bounds of lateness, in seconds."""
+        """The upper bounds of `lateness`, in seconds."""
         return LATENESS
 
 

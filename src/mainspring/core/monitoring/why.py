@@ -39,7 +39,7 @@ class Reason(msgspec.Struct, frozen=True):
     blocking: bool = True
     """Whether it keeps the job from running; False is information, such as that it runs already."""
     details: dict[str, Any] = {}
-    """The facts behind it, for programs."""
+    """The facts behind it, for programs to read."""
 
 
 def reasons(known: Facts) -> list[Reason]:

@@ -140,11 +140,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""
     """The facts behind it."""
     since: datetime | None = None
-    """Since when it has been so."""
+    """When it began."""
     count: int = 1
     """How many there are of what it is about: failures, missed runs, ready executions."""
     fix: Fix | None = None
-    """The action that mends it."""
+    """The action that solves it."""
     by: str | None = None
     """Who paused or drained the subject."""
     details: dict[str, Any] = {}

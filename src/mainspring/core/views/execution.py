@@ -98,7 +98,7 @@ class Attempt:
 
     @property
     def overran(self) -> AskedBy | None:
-        """Why it was asked to stop, "timeout" or "cancel", if it went on all the same."""
+        """Why it was asked to stop, "timeout" or "cancel", if it did not stop."""
         return self._record.overran
 
     @property
@@ -270,7 +270,7 @@ class Execution(Generic[R]):
 
     @property
     def parent_id(self) -> str | None:
-        """The execution that fanned it out, or the backfill that created it."""
+        """The parent execution, if it runs for one of several tenants; or the backfill that created it."""
         return self._row.parent_id
 
     @property
@@ -307,8 +307,8 @@ class Execution(Generic[R]):
 
     @property
     def search_keys(self) -> dict[str, list[str]]:
-        """The values by which it is found, by name: those that its job declares with `search=` and those that its
-        handler added with `ctx.tag`."""
+        """Its search keys and their values: those that its job declares with `search=`, and those that its handler
+        added with `ctx.tag`."""
         found: dict[str, list[str]] = {}
         for name, value in search_keys(self._row.labels):
             found.setdefault(name, []).append(value)
@@ -363,7 +363,7 @@ class Execution(Generic[R]):
 
     @property
     def waits_for(self) -> str | None:
-        """The key of the limit that has no room for it."""
+        """The key of the limit that it waits for."""
         return self._row.parked
 
     @property
@@ -404,7 +404,7 @@ class Execution(Generic[R]):
 
     @property
     def scheduled_at(self) -> datetime | None:
-        """The tick that asked for it, however late it runs; None for other executions."""
+        """The time of its tick, however late it runs; None if it has no tick."""
         return self._row.scheduled_at
 
     @property

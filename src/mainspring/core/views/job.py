@@ -32,7 +32,7 @@ class Declarer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobTotals:
-    """What became of all executions of a job that have ended, including those that retention has deleted."""
+    """How many executions of a job have ended in each state, including those that retention has deleted."""
 
     __slots__ = ("_stats",)
 
@@ -107,13 +107,13 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     live: LiveCounts
     """How many of its executions have not ended."""
     orphaned: bool = False
-    """Whether no running process declares it although code did."""
+    """Whether code once declared it, and no running process declares it any more."""
     _calendars: Mapping[str, Calendar] = NONE
     _seen: Micros = 0  # the store's time when it was read; only asked for where the job has hours
     _newest_live: NewestLive | None = None  # lists of all jobs leave it out
     _own: Job | None = None  # the own job of its handler: the role that it demands holds here too
     dependents: tuple[str, ...] = ()
-    """The jobs that come after this one."""
+    """The jobs that run after this one."""
     conflict: tuple[Declarer, ...] = ()
     """The applications that declare this job with different code, if there are any."""
 
@@ -138,12 +138,12 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def trigger_role(self) -> str | None:
-        """The role that those who steer it need, if it demands one: see `core.rules.job_roles`."""
+        """The role that the job itself asks for; None if it asks for none."""
         return demanded_role(self._job, self._own)
 
     @property
     def required_role(self) -> Role:
-        """The role that those who steer it need."""
+        """The role that a caller needs to run, control or change the job."""
         return role_for(self._job, self._own)
 
     @property
@@ -183,12 +183,12 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What its declaration attached to it."""
+        """Your own data from its declaration."""
         return self._job.spec.metadata
 
     @property
     def owner(self) -> str | None:
-        """Who answers for it."""
+        """The team or person responsible for it."""
         return self._job.spec.owner
 
     @property
@@ -198,7 +198,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def after(self) -> tuple[str, ...]:
-        """The jobs that it comes after."""
+        """The jobs that it runs after."""
         return self._job.spec.after
 
     @property
@@ -223,7 +223,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """What operators changed against the code."""
+        """The options that operators changed."""
         return self._job.changed_fields
 
     # --- how it stands ------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def stats(self) -> JobTotals:
-        """What became of its executions."""
+        """How many of its executions ended in each state."""
         return JobTotals(self._stats)
 
     @property
@@ -321,7 +321,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
     # --- when it runs -------------------------------------------------------------------------------------
     @property
     def enabled(self) -> bool:
-        """Whether its schedule is in force."""
+        """Whether its schedule is turned on."""
         return self._job.spec.enabled
 
     @property

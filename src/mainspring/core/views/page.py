@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Page(list[T]):
-    """A list that knows what comes after it.
+    """One page of a list.
 
     `next` is where the next page begins, if there may be more. `searched_until` is set if the page ended early because
     it has checked as many executions as one page may: it is the time of the last of them. `total` is the number of

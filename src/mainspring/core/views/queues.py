@@ -43,7 +43,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Its name."""
     own: bool = False
-    """Whether Mainspring keeps it for itself: nobody has to serve it, and nobody can pause it."""
+    """Whether it is Mainspring's own queue, which you need not serve and cannot pause."""
     ready: int = 0
     """Executions that could begin now."""
     planned: int = 0

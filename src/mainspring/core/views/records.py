@@ -33,7 +33,7 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class LockView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that keeps others out: a named lock, or a key of a live execution."""
+    """A named lock, or a key that a live execution holds."""
 
     kind: Literal["lock", "overlap", "unique"]
     """`lock` is a named lock; `overlap` keeps other executions of the job from running; `unique` keeps others with the
@@ -62,7 +62,7 @@ class LockPage(msgspec.Struct, frozen=True):
     items: list[LockView]
     """The locks and keys of this page."""
     next_cursor: str | None
-    """Give it to `app.locks.page` to read on; None on the last page."""
+    """Pass it to `app.locks.page` as `cursor` to get the next page; None on the last page."""
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,7 +260,7 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """Whether it has finished."""
+        """Whether it has ended."""
         return self.state in OVER
 
 
@@ -271,14 +271,14 @@ def backfill_view(row: BackfillRow) -> Backfill:
 
 
 class BulkAction(msgspec.Struct, frozen=True, kw_only=True):
-    """A bulk action, and how far it is."""
+    """A bulk action and its progress."""
 
     id: str
     """Its id."""
     action: str
     """What it does to each item, such as `retry`."""
     target: BulkTarget
-    """Whether its items are jobs or executions."""
+    """Whether its items are executions, jobs or error groups."""
     state: BulkState
     """Whether it runs, or how it ended."""
     reason: str | None
@@ -300,7 +300,7 @@ class BulkAction(msgspec.Struct, frozen=True, kw_only=True):
     total_is_exact: bool
     """False if there are at least `total` items."""
     handled: int
-    """How many items it has dealt with."""
+    """How many items it has handled."""
     done: int
     """How many items it has changed."""
     refused: int
@@ -313,7 +313,7 @@ class BulkAction(msgspec.Struct, frozen=True, kw_only=True):
     """The number of skipped items for each reason: `already_retried`, or `with_parent` if their parent runs them
     again."""
     pace: float | None
-    """How many items it handles per second at most."""
+    """The maximum number of items that it handles per second."""
     probe: int
     """How many executions it starts first, and waits for, before it goes on."""
     probed: tuple[str, ...]
@@ -329,7 +329,7 @@ class BulkAction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """Whether it handles no more items."""
+        """Whether it has ended."""
         return self.state in BULK_OVER
 
 

@@ -43,9 +43,9 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str
     """Who created it."""
     secret_created_at: datetime | None
-    """When its present secret was made."""
+    """When its current secret was created."""
     old_secret_until: datetime | None
-    """When the secret before the present one stops signing."""
+    """Until when messages are also signed with the previous secret."""
     public_key: str | None
     """Verifies signatures of the scheme `v1a`."""
     tag: str

@@ -30,9 +30,9 @@ _RANGE = re.compile(r"(?:([A-Za-z][A-Za-z -]*?)\s+)?([0-9]{1,2}:[0-9]{2})\s*-\s*
 class Hours(msgspec.Struct, metaclass=OptionFields, frozen=True):
     """`Hours("09:00-17:00", days="mon-fri", closed="holidays")`.
 
-    `times` are ranges, as one text with commas or as several; one that crosses midnight belongs to the day it begins
-    on. A range may name its own days ("sat 10:00-14:00"); `days` are those of the others. With `only`, nothing but
-    what one of these calendars covers is open; what one of `closed` covers never is.
+    `times` are ranges, as one text with commas or as several texts. A range that crosses midnight belongs to the day on
+    which it begins. A range may name its own days ("sat 10:00-14:00"); `days` are those of all others. With `only`, the
+    job may run only on what these calendars cover. It never runs on what one of the calendars in `closed` covers.
 
     >>> Hours("09:00-12:00, 13:00-17:00", days="mon-fri", closed=("holidays",)).describe()
     '09:00-12:00 and 13:00-17:00 from Monday to Friday, but not in holidays'
@@ -43,9 +43,9 @@ class Hours(msgspec.Struct, metaclass=OptionFields, frozen=True):
     days: str | tuple[int, ...] = EVERY_DAY
     """The weekdays of the ranges that name none: `"mon-fri"`."""
     only: str | tuple[str, ...] = ()
-    """Calendars outside of which nothing is open."""
+    """The calendars that alone are open."""
     closed: str | tuple[str, ...] = ()
-    """Calendars in which nothing is open."""
+    """The calendars that are closed."""
 
     def __post_init__(self) -> None:
         times = tuple(_range_text(text) for text in _texts("hours.times", self.times))
@@ -62,11 +62,11 @@ class Hours(msgspec.Struct, metaclass=OptionFields, frozen=True):
 
     @property
     def calendars(self) -> tuple[str, ...]:
-        """The calendars it names."""
+        """The names of all its calendars."""
         return (*self.only, *self.closed)
 
     def week(self) -> list[tuple[int, int]]:
-        """The open ranges of a week in seconds since Monday's midnight, in order and apart."""
+        """The open ranges of a week, in seconds since Monday's midnight. They are in order and do not touch."""
         return _week(self)
 
     def describe(self) -> str:

@@ -18,7 +18,7 @@ REFERENCE = datetime(2001, 1, 1, tzinfo=UTC)
 
 
 class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True, dict=True):
-    """When a job is due: an endless or finite, strictly increasing row of instants, the ticks.
+    """When a job is due: a strictly increasing series of instants, the ticks.
 
     Pure and deterministic: the same trigger gives the same ticks on every machine. A trigger without a zone is read
     in UTC until `with_zone` fills in the zone of its job.
@@ -47,19 +47,19 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
 
     @property
     def fixed_delay(self) -> bool:
-        """Whether the next tick is counted from the end of the last run instead of lying on a grid."""
+        """Whether the next tick counts from the end of the last run, and not from the tick before."""
         return False
 
     def with_zone(self, tz: str | tzinfo) -> Self:
-        """A copy that is read in this zone, unless it has its own."""
+        """A copy in this zone, unless the trigger has its own."""
         return self
 
     def anchored(self, at: datetime) -> Self:
-        """A copy whose intervals are counted from this instant, unless they have their own start."""
+        """A copy whose intervals count from this instant, unless they have their own start."""
         return self
 
     def named(self, job: str) -> Self:
-        """A copy that is spread by the name of this job; the same for triggers that are not spread."""
+        """A copy whose spread or jitter is derived from the name of this job."""
         return self
 
     def only_tick_micros(self) -> Micros | None:
@@ -97,9 +97,10 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
         return exclude(self, excluded)
 
     def spread(self, within: Any) -> Spread:
-        """The same trigger, later by a part of `within` that depends on the name of the job and is always the same.
+        """The same trigger with a delay of up to `within`, which is derived from the name of the job and always the
+        same.
 
-        Jobs due at the same second are spread over that time. A tick is never as late as the one after it.
+        This spreads jobs that would be due in the same second. A delayed tick never reaches the tick after it.
 
         >>> from mainspring import daily_at
         >>> daily_at("03:00").spread("10m").describe()
@@ -110,7 +111,7 @@ class Trigger(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True,
         return spread(self, within, each_tick=False)
 
     def jitter(self, within: Any) -> Spread:
-        """Like `spread`, but by another part for each tick. It looks random and is the same on every machine."""
+        """Like `spread`, but with another delay for each tick. It looks random, and is the same on every machine."""
         from .combined import spread
 
         return spread(self, within, each_tick=True)

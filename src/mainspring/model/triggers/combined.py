@@ -199,7 +199,7 @@ AnyTrigger = Cron | Every | HourlyAt | DailyAt | WeeklyAt | MonthlyAt | Once | A
 
 
 def any_of(*triggers: Trigger) -> AnyOf:
-    """Due whenever one of the triggers is.
+    """Due whenever at least one of the triggers is due.
 
     >>> from mainspring import daily_at, weekly_at
     >>> any_of(daily_at("03:00"), weekly_at("sun", "12:00")).describe()

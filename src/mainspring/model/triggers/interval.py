@@ -135,10 +135,10 @@ def every(
     start: datetime | str | None = None,
     delay: bool = False,
 ) -> Every:
-    """A fixed period of elapsed time, counted from `start` or else from when the job is first planned. A start without
-    an offset is read in the zone of the job.
+    """A fixed period of elapsed time. It counts from `start` or, without one, from the first declaration of the job. A
+    start without an offset is read in the zone of the job.
 
-    With `delay=True` the period is a pause between the end of one run and the start of the next.
+    With `delay=True`, the period is the time between the end of one run and the start of the next.
 
     >>> every(minutes=30).describe()
     'every 30 minutes'
@@ -198,7 +198,7 @@ def interval_pair(trigger: Trigger | None, interval_type: IntervalType) -> tuple
 
 
 def once(at: datetime | str | float) -> Once:
-    """One tick, at a datetime, an ISO 8601 text, or seconds since 1970. A time without an offset is read in the zone of
+    """A single tick: a datetime, ISO 8601 text, or seconds since 1970. A time without an offset is read in the zone of
     the job.
 
     >>> once("2026-01-01T00:00:00Z").expression()

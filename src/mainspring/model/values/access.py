@@ -62,7 +62,7 @@ def role(field: str, value: object) -> Role:
 
 
 class Secret:
-    """Holds a secret text that never shows in a log, an error, a `repr` or a dump; only `reveal` returns it.
+    """A secret text, which never appears in a log, an error, a `repr` or a dump. Only `reveal` returns it.
 
     >>> print(Secret("hunter2"), [Secret("hunter2")])
     ******** [********]

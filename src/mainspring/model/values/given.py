@@ -25,13 +25,13 @@ Instant: TypeAlias = date | str | float
 """A datetime, a date for its midnight, ISO 8601 text, or seconds since 1970."""
 
 When: TypeAlias = Instant | timedelta
-"""An instant; or a duration, as text or timedelta, from now or before now."""
+"""An instant; or a duration, as text or timedelta, which counts from now: forward for a start, back for a search."""
 
 Size: TypeAlias = int | str
 """Bytes, or text such as "512MB" or "1.5GiB"."""
 
 Rate: TypeAlias = float | str
-"""So many per second, or text such as "100/m"."""
+"""A number per second, or text such as "100/m"."""
 
 Weekday: TypeAlias = (
     int
