@@ -33,11 +33,11 @@ BODIES: dict[str, Any] = {
     "/occurrences/move": {"at": AT, "to": "2090-01-02T00:00:00Z"},
     "POST /api/v1/backfills": {"job": "close"},
     "POST /api/v1/jobs": {"name": "mine", "handler": "close", "trigger_role": "operator"},
+    "POST /api/v1/templates": {"name": "again", "handler": "close"},
     "POST /api/v1/templates/{name}/jobs": {"name": "mine", "trigger_role": "operator"},
     "PUT /api/v1/calendars/{name}": {"entries": ["12-24"]},
 }
 STEERS_NO_JOB = {
-    *("POST /api/v1/templates", "PUT /api/v1/templates/{name}", "DELETE /api/v1/templates/{name}"),
     "DELETE /api/v1/calendars/{name}",  # refused to everybody while a job names it
     *("POST /api/v1/bulk/jobs", "POST /api/v1/bulk/executions"),  # answered one by one, and tested so
     *("POST /api/v1/bulk", "POST /api/v1/bulk/{id}/abort"),  # the items are refused one by one, and tested so

@@ -45,6 +45,7 @@ from ..core.forecast.simulation import Simulations
 from ..core.forecast.timeline import Timelines
 from ..core.jobs.calendars import Calendars
 from ..core.jobs.job_cache import JobCache
+from ..core.jobs.own_jobs import OwnJobs
 from ..core.locks import Locks
 from ..core.loops import Emit
 from ..core.monitoring.activity import Activity
@@ -117,8 +118,9 @@ class Parts:
         own_cache = JobCache(plain, self.time, self.chance, settings.release)
         self.hand_over = EventHandOver(plain, self.subscriptions, own_cache, emit)
         self.store = store = cast(Store, MarkingStore(plain, self.subscriptions, self.hand_over, emit))
-        self.calendars = Calendars(store, self.time, self.chance, registry.calendars)
-        self.job_cache = JobCache(store, self.time, self.chance, settings.release, self.calendars)
+        own_jobs = OwnJobs(store)
+        self.calendars = Calendars(store, self.time, self.chance, registry.calendars, own_jobs)
+        self.job_cache = JobCache(store, self.time, self.chance, settings.release, self.calendars, own_jobs)
         self.queries = Queries(store, self.job_cache, self.time, settings.lease)
         self.enqueuer = Enqueuer(store, registry, self.job_cache, self.time, self.chance, emit, settings.payload_limit)
         self.manual_runs = ManualRuns(store, self.enqueuer, self.job_cache, self.time, self.chance, emit)

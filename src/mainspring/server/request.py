@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from ..core.commands.idempotency import Answer
 from ..core.commands.steering import JobChanged, Steering
 from ..core.render.entities import job_json, started_json
+from ..core.rules.job_roles import role_for
 from ..core.rules.secret_params import mask_document, union
 from ..core.views.execution import Execution, row_of
 from ..core.views.job import JobView, job_of, with_new_execution
@@ -128,9 +129,10 @@ class Call:
         return view
 
     async def may_steer_handler(self, name: str) -> None:
-        """Refuse a handler whose own job demands a higher role: to pause it is to keep that job from running."""
-        with suppress(JobNotFound):
-            await self.steerable(name)
+        """Refuse a handler whose own job demands a higher role: to pause it is to keep that job from running, and to
+        change its template is to decide what jobs made from that will do."""
+        if (own := await self.engine.creation.own_job(name)) is not None:
+            self.may_steer(own, role_for(own, own))
 
     def rendered(self, view: JobView) -> dict[str, Any]:
         """The job as the principal may see it. Where requests give parameters as fields of their own, answers show them
@@ -175,6 +177,9 @@ class Call:
         for view in views:
             self.may_steer(job_of(view), view.required_role)
         secret = union(*(view.secret for view in views))
+        for removed in set(kept.steered).difference(view.name for view in views):
+            await self.may_steer_handler(removed)
+            secret = union(secret, await self.engine.creation.secrets_of(removed))
         body = kept.body
         if secret and body:
             body = msgspec.json.encode(mask_document(msgspec.json.decode(body), secret)).decode()

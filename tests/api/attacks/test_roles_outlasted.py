@@ -46,6 +46,7 @@ def release(nodes: Nodes, **hardened: Any) -> Mainspring:
     app = nodes.app(**SETTINGS)
     app.calendars.declare("bank", ["12-25"])
     app.job("close", max_attempts=1, **hardened)(close)
+    app.job("mild")(lambda year=2026, key="": None)
     return app
 
 
@@ -118,6 +119,71 @@ async def test_executions_of_a_removed_job_are_guarded_by_the_handlers_own(memor
         body = {"command": "cancel", "ids": [failed]}
         answer = await come_in(api, "operator", "POST", "/api/v1/bulk/executions", body)
         assert {each["error"]["code"] for each in answer.body["results"]} == {"role_too_low"}
+
+
+async def test_the_role_outlives_the_handlers_own_job_that_somebody_removed(memory_nodes: Nodes) -> None:
+    async with release(memory_nodes) as app:
+        body = {"name": "mine", "handler": "close", "interval_minutes": 60, "max_retries": 0}
+        assert (await come_in(create_api(app._runtime), "operator", "POST", "/api/v1/jobs", body)).status == 201
+        await app.templates.create("closing", "close")
+        failed = await ended(app, await app.trigger("mine"))
+    async with (
+        release(memory_nodes, trigger_role="admin", secret=("key",)) as app,
+        memory_nodes.client(**SETTINGS) as other,
+    ):
+        await app.remove_job("close", force=True)
+        new = {"handler": "close", "params": {"key": "k-4711"}}
+        asked: list[tuple[str, Any]] = [
+            ("/api/v1/jobs", new),
+            ("/api/v1/jobs", new | {"name": "close"}),
+            ("/api/v1/templates/closing/jobs", {}),
+            ("/api/v1/templates", {"name": "again", "handler": "close"}),
+            ("/api/v1/jobs/mine/trigger", {}),
+            ("/api/v1/handlers/close/pause", {}),
+            (f"/api/v1/executions/{failed.id}/retry", {}),
+        ]
+        for path, body in asked:
+            refused = await come_in(create_api(app._runtime), "operator", "POST", path, body)
+            assert (refused.status, refused.code) == (403, "role_too_low"), (path, refused)
+        api = create_api(app._runtime)
+        bulk = {"target": "executions", "action": "retry", "ids": [failed.id], "dry_run": True}
+        assert "needs the role admin" in str((await come_in(api, "operator", "POST", "/api/v1/bulk", bulk)).body)
+        without_code = await come_in(create_api(other._runtime), "operator", "POST", "/api/v1/jobs", new)
+        assert (without_code.status, without_code.code) == (403, "role_too_low"), without_code
+        squatter = {"name": "close", "handler": "mild", "interval_minutes": 60}
+        assert (await come_in(api, "operator", "POST", "/api/v1/jobs", squatter)).status == 201
+        assert (await come_in(api, "operator", "POST", "/api/v1/jobs", new)).status == 403
+        assert (await come_in(api, "operator", "POST", "/api/v1/jobs/mine/trigger", {})).status == 403
+        await app.remove_job("close", force=True)
+        made = await come_in(api, "admin", "POST", "/api/v1/jobs", new | {"name": "close", "interval_minutes": 60})
+        assert (made.status, made.body["policy"]["trigger_role"], made.body["params"]["key"]) == (201, "admin", HIDDEN)
+
+
+async def test_templates_ask_for_the_role_of_their_handler(memory_nodes: Nodes) -> None:
+    made = {"name": "mine", "handler": "close", "params": {"key": "k-4711"}}
+    async with release(memory_nodes) as app:
+        await app.templates.create("open", "mild")
+        answer = await come_in(
+            create_api(app._runtime), "operator", "POST", "/api/v1/templates", made, headers=key("k")
+        )
+        assert answer.status == 201
+    async with release(memory_nodes, trigger_role="admin", secret=("key",)) as app:
+        api = create_api(app._runtime)
+        asked: list[tuple[str, str, Any]] = [
+            ("POST", "/api/v1/templates", made | {"name": "new"}),
+            ("PUT", "/api/v1/templates/mine", {"params": {"year": 1999}}),
+            ("PUT", "/api/v1/templates/mine", {"handler": "mild"}),
+            ("PUT", "/api/v1/templates/open", {"handler": "close"}),
+            ("DELETE", "/api/v1/templates/mine", None),
+        ]
+        for method, path, body in asked:
+            refused = await come_in(api, "operator", method, path, body)
+            assert (refused.status, refused.code) == (403, "role_too_low"), (method, path, refused)
+        refused = await come_in(api, "operator", "POST", "/api/v1/templates", made, headers=key("k"))
+        assert (refused.status, "k-4711" in str(refused.body)) == (403, False), "a kept answer is judged again"
+        repeated = await come_in(api, "admin", "POST", "/api/v1/templates", made, headers=key("k"))
+        assert repeated.body["params"]["key"] == HIDDEN
+        assert (await come_in(api, "admin", "DELETE", "/api/v1/templates/mine")).status == 204
 
 
 async def test_overrides_raise_the_role_and_never_lower_it(memory_nodes: Nodes) -> None:

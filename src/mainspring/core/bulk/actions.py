@@ -101,7 +101,7 @@ class Actions:
     async def foresee(self, bulk: BulkRow, rows: Sequence[ExecutionRow]) -> list[BulkItemRow]:
         """What would become of these executions now: `now` names it, a refusal has its error, and what would be left
         out is `skipped`."""
-        jobs, now = await self.retrying.jobs_of(rows), await self._store.now()
+        known, now = await self.retrying.jobs_of(rows), await self._store.now()
         parents = await self._deleting.waiting_parents(rows) if bulk.action == "delete" else set()
         left_out = await self.retrying.left_out(bulk, rows)
         foreseen = []
@@ -110,8 +110,8 @@ class Actions:
                 foreseen.append(left_out[row.id])
                 continue
             try:
-                job = jobs.get(row.job)
-                rules.may_steer_execution(bulk, row, jobs)
+                job = known.jobs.get(row.job)
+                rules.may_steer_execution(bulk, row, known)
                 if job is None and bulk.action in rules.MAKES_EXECUTIONS:
                     raise JobNotFound(row.job)
                 if bulk.action == "delete":
@@ -156,11 +156,11 @@ class Actions:
         self, bulk: BulkRow, rows: Sequence[ExecutionRow], reason_of: Callable[[ExecutionRow], str], action: str
     ) -> dict[str, BulkItemRow]:
         results: dict[str, BulkItemRow] = {}
-        jobs = await self.retrying.jobs_of(rows)
+        known = await self.retrying.jobs_of(rows)
         left = list(rows)
         for _ in range(ROUNDS):
             now = await self._store.now()
-            decided = self._decide(bulk, left, jobs, reason_of, action, now, results)
+            decided = self._decide(bulk, left, known, reason_of, action, now, results)
             changes = [(row, each) for row, each in decided if isinstance(each, Change)]
             requests = [(row, each) for row, each in decided if isinstance(each, CancelRequest)]
             ended = (await self._store.exchange([each for _, each in changes], None)).applied if changes else ()
@@ -189,7 +189,7 @@ class Actions:
         self,
         bulk: BulkRow,
         rows: Sequence[ExecutionRow],
-        jobs: Mapping[str, Job],
+        known: rules.JobsOfPage,
         reason_of: Callable[[ExecutionRow], str],
         action: str,
         now: Micros,
@@ -202,7 +202,7 @@ class Actions:
                 results[row.id] = BulkItemRow(id=row.id, status="done", now=row.state.value)
                 continue
             try:
-                rules.may_steer_execution(bulk, row, jobs)
+                rules.may_steer_execution(bulk, row, known)
                 if action == "edit" and row.state is not State.PENDING:  # it began meanwhile
                     raise CommandRefused("edit", row.state, [State.PENDING], f"execution {row.id}")
                 decision = transitions.cancel(row, now, reason)

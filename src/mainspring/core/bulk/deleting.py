@@ -15,7 +15,6 @@ import msgspec
 from ...model.bulk import BulkItemRow, BulkRow
 from ...model.errors import CommandRefused, ExecutionNotFound, MainspringError
 from ...model.execution import FINAL, ExecutionRow
-from ...model.job import Job
 from ...model.values.ids import Chance
 from ..auditing import audit_record
 from ..ports import Store
@@ -32,7 +31,7 @@ class Deleting:
         self._store, self._chance, self._read = store, chance, read
 
     async def delete(
-        self, bulk: BulkRow, ids: Sequence[str], found: Mapping[str, ExecutionRow], jobs: Mapping[str, Job]
+        self, bulk: BulkRow, ids: Sequence[str], found: Mapping[str, ExecutionRow], known: rules.JobsOfPage
     ) -> list[BulkItemRow]:
         """Delete these executions and return what became of each. Those that are not in `found` are gone."""
         results: dict[str, BulkItemRow] = {}
@@ -41,7 +40,7 @@ class Deleting:
         chosen: list[ExecutionRow] = []
         for row in rows:
             try:
-                rules.may_steer_execution(bulk, row, jobs)
+                rules.may_steer_execution(bulk, row, known)
                 check(row, parents)
                 chosen.append(row)
             except MainspringError as error:

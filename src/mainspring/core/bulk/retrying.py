@@ -9,7 +9,7 @@ bulk and the execution that it repeats, so a driver that handles the same page a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -46,8 +46,7 @@ class Retrying:
         """Retry these executions and return what became of each. `repeated` says that this page may have been handled
         before."""
         results: dict[str, BulkItemRow] = {}
-        jobs = await self.jobs_of(ended)
-        made, now = await self._make(bulk, ended, jobs, results)
+        made, now = await self._make(bulk, ended, await self.jobs_of(ended), results)
         if repeated:
             made = await self._without_known(bulk, made, results)
         results |= await self.left_out(bulk, [row for row in ended if row.id not in results])
@@ -65,18 +64,17 @@ class Retrying:
         items = (rules.left_out(bulk, row, retried) for row in ended)
         return {item.id: item for item in items if item is not None}
 
-    async def jobs_of(self, rows: Sequence[ExecutionRow]) -> Mapping[str, Job]:
-        """The jobs of these executions, and the own jobs of their handlers, by name."""
+    async def jobs_of(self, rows: Sequence[ExecutionRow]) -> rules.JobsOfPage:
         found = await self._store.jobs(sorted({name for row in rows for name in (row.job, row.handler)}))
-        jobs = {job.name: job for job in found}
-        missing = [name for name in handlers_to_read(found) if name not in jobs]
-        return jobs | {job.name: job for job in await self._store.jobs(missing)} if missing else jobs
+        own = {job.name: job for job in found if job.spec.handler == job.name}
+        missing = {row.handler for row in rows}.union(handlers_to_read(found)) - own.keys()
+        return rules.JobsOfPage({job.name: job for job in found}, own | await self._runs.own_jobs.named(missing))
 
     async def _make(
         self,
         bulk: BulkRow,
         ended: Sequence[ExecutionRow],
-        jobs: Mapping[str, Job],
+        known: rules.JobsOfPage,
         results: dict[str, BulkItemRow],
     ) -> tuple[list[ExecutionRow], Micros]:
         edit, now = ParamsEdit(bulk.params, bulk.remove), await self._store.now()
@@ -86,13 +84,13 @@ class Retrying:
                 raise CommandRefused(bulk.action, row.state, sorted(RETRYABLE), f"execution {row.id}")
             return self._runs.retry_of(job, row, bulk.created_by, now, rules.made_id(bulk, row.id), edit)
 
-        return await self.make_each(bulk, ended, jobs, now, results, make), now
+        return await self.make_each(bulk, ended, known, now, results, make), now
 
     async def make_each(
         self,
         bulk: BulkRow,
         rows: Sequence[ExecutionRow],
-        jobs: Mapping[str, Job],
+        known: rules.JobsOfPage,
         now: Micros,
         results: dict[str, BulkItemRow],
         make: Make,
@@ -101,9 +99,9 @@ class Retrying:
         made = []
         for number, row in enumerate(rows):
             try:
-                if (job := jobs.get(row.job)) is None:
+                if (job := known.jobs.get(row.job)) is None:
                     raise JobNotFound(row.job)
-                rules.may_steer_execution(bulk, row, jobs)
+                rules.may_steer_execution(bulk, row, known)
                 made.append(make(job, row, now))
             except MainspringError as error:
                 results[row.id] = rules.refusal(row.id, error)
@@ -165,7 +163,7 @@ class Retrying:
     async def _cancel_if_stopped(self, live: Sequence[ExecutionRow], results: dict[str, BulkItemRow]) -> None:
         """A job may have been cancelled or removed after it was read, and swept before these executions were stored:
         then nobody else would cancel them."""
-        jobs = await self.jobs_of(live) if live else {}
+        jobs = (await self.jobs_of(live)).jobs if live else {}
         stopped = [row for row in live if not _goes_on(row, jobs.get(row.job))]
         if not stopped:
             return

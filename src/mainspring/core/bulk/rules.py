@@ -76,11 +76,18 @@ def may_steer(bulk: BulkRow, job: Job, needed: Role) -> None:
         raise RoleTooLow(job.name, needed.value, bulk.role)
 
 
-def may_steer_execution(bulk: BulkRow, row: ExecutionRow, jobs: Mapping[str, Job]) -> None:
+class JobsOfPage(msgspec.Struct, frozen=True):
+    """The jobs of a page of executions by name, and the own jobs of their handlers."""
+
+    jobs: Mapping[str, Job]
+    own: Mapping[str, Job]
+
+
+def may_steer_execution(bulk: BulkRow, row: ExecutionRow, known: JobsOfPage) -> None:
     """An execution is guarded like its job; one whose job is gone, like the own job of its handler."""
-    job = jobs.get(row.job) or jobs.get(row.handler)
+    job = known.jobs.get(row.job) or known.own.get(row.handler)
     if job is not None:
-        may_steer(bulk, job, job_roles.role_for(job, job_roles.own_job(job, jobs)))
+        may_steer(bulk, job, job_roles.role_for(job, job_roles.own_job(job, known.own)))
 
 
 # ---------------------------------------------------------------- results

@@ -12,6 +12,7 @@ from ...model.errors import CommandRefused, HandlerNotFound
 from ...model.execution import ExecutionRow
 from ...model.job import Job
 from ...model.policies import Retry
+from ...model.values.access import Role
 from ...model.values.ids import Chance
 from ...model.values.reading import own_name
 from ..auditing import audit_record
@@ -96,8 +97,11 @@ class Creation:
         await self._calendars.check([(name, spec)])
         now = await self._store.now()
         if check is not None:  # before anything is written, links to parents too
-            for job in (*([] if own is None else [own]), self._job_cache.new_job(name, spec, "api", now)):
+            new = self._job_cache.new_job(name, spec, "api", now)
+            for job in [new] if own is None else [own, new]:
                 check(job, job_roles.role_for(job, own))
+            if own is None and handler not in self._registry.names:
+                check(new, Role.ADMIN)  # nobody knows here what the code demands
         if await self._store.jobs([name]):
             raise CommandRefused("create", "there", ["no job has that name"], f"job {name!r}")
         spec = await self._job_cache.dependents.prepare(name, spec)
@@ -135,8 +139,7 @@ class Creation:
 
     async def own_job(self, handler: str) -> Job | None:
         """The job that is declared with the handler, under its name."""
-        own = next(iter(await self._store.jobs([handler])), None)
-        return None if own is None or own.spec.handler != handler else own
+        return (await self._job_cache.own_jobs.named([handler])).get(handler)
 
     async def secrets_of(self, handler: str) -> tuple[str, ...]:
         """The secret paths in the parameters of a handler: of its own job, and of its code if that is here."""

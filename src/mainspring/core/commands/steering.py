@@ -393,7 +393,8 @@ class Steering:
     async def _may_steer_job_of(self, execution: ExecutionRow) -> None:
         """An execution is guarded like its job; one whose job is gone, like the own job of its handler."""
         if self._check is not None:
-            for job in await self._store.jobs([execution.job]) or await self._store.jobs([execution.handler]):
+            found = await self._store.jobs([execution.job])
+            for job in found or (await self._job_cache.own_jobs.named([execution.handler])).values():
                 await self._may_steer(job)
 
 

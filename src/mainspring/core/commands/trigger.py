@@ -67,6 +67,7 @@ class ManualRuns:
         self.claims = RetryClaims(store, clock)
         self.signature_of, self.encode_edited = enqueuer.signature_of, enqueuer.encode_edited
         self.payload_limit = enqueuer.payload_limit
+        self.own_jobs = job_cache.own_jobs
 
     async def trigger(
         self,

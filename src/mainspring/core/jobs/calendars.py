@@ -25,8 +25,9 @@ from ...model.values.ids import Chance
 from ...model.values.reading import identifier, is_identifier, words
 from ..auditing import audit_record
 from ..ports import Clock, Store
-from ..rules.job_roles import handlers_to_read, own_job, role_for
+from ..rules.job_roles import own_job, role_for
 from ..rules.opening_hours import named_by
+from .own_jobs import OwnJobs
 
 FRESH_FOR = 2.0
 """Seconds for which a scheduler keeps what it read. After that an edit is in force everywhere."""
@@ -61,9 +62,9 @@ class CalendarView(msgspec.Struct, frozen=True, kw_only=True):
     """A stored calendar."""
 
     name: str
-    """Its name, which the hours of jobs refer to."""
+    """Its name, which jobs use in their `hours`."""
     calendar: Calendar
-    """What it covers."""
+    """The calendar itself."""
     origin: str
     """Whether code or an operator set what is in force."""
     by: str
@@ -80,8 +81,16 @@ class CalendarView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calendars:
-    def __init__(self, store: Store, clock: Clock, chance: Chance, declared: Mapping[str, Calendar]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        declared: Mapping[str, Calendar],
+        own_jobs: OwnJobs | None = None,
+    ) -> None:
         self._store, self._clock, self._chance, self._declared = store, clock, chance, declared
+        self._own_jobs = own_jobs or OwnJobs(store)
         self._kept: dict[str, tuple[Calendar | None, float]] = {}
 
     # --- for the scheduler --------------------------------------------------------------------------------
@@ -242,7 +251,7 @@ class Calendars:
     async def _check_jobs(self, name: str, check: JobCheck | None) -> None:
         if check is not None:
             jobs = [job async for job in self._naming(name)]
-            known = {job.name: job for job in await self._store.jobs(handlers_to_read(jobs))}
+            known = await self._own_jobs.of(jobs)
             for job in jobs:
                 check(job, role_for(job, own_job(job, known)))
 

@@ -20,6 +20,7 @@ from ..ports import Clock, Store
 from ..rules import job_commands, job_roles
 from ..rules.timing_history import revision
 from .calendars import Calendars
+from .own_jobs import OwnJobs
 
 FRESH_FOR = 1.0
 BATCH = 75
@@ -29,16 +30,24 @@ SUGGESTED_FROM = 1_000
 
 class JobCache:
     def __init__(
-        self, store: Store, clock: Clock, chance: Chance, release: str, calendars: Calendars | None = None
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        release: str,
+        calendars: Calendars | None = None,
+        own_jobs: OwnJobs | None = None,
     ) -> None:
         self._store, self._clock, self._chance, self._release = store, clock, chance, release
         self.calendars = calendars or Calendars(store, clock, chance, {})
+        self.own_jobs = own_jobs or OwnJobs(store)
         self.dependents = Dependents(store)
         self._cached: dict[str, tuple[Job, float]] = {}
 
     async def declare(self, specs: Sequence[tuple[str, JobSpec]], *, update: bool = True) -> None:
         """Create or update the jobs that code declares, after the calendars that they name. Unchanged jobs are not
         written; what operators changed stays."""
+        self.own_jobs.declare(specs)
         await self.calendars.declare(update=update)
         if update:
             await self.calendars.check(specs)
@@ -126,15 +135,9 @@ class JobCache:
         self._cached[name] = (found[0], self._clock.monotonic())
         return found[0]
 
-    async def handlers_own(self, jobs: Sequence[Job]) -> dict[str, Job]:
-        """The own jobs of the handlers of these jobs, as they are now, by name."""
-        names = job_roles.handlers_to_read(jobs)
-        own = {job.name: job for job in jobs if job.spec.handler == job.name}
-        return own | {job.name: job for job in await self._store.jobs(names)} if names else own
-
     async def role_for(self, job: Job) -> Role:
         """The role that this job asks for now."""
-        return job_roles.role_for(job, job_roles.own_job(job, await self.handlers_own([job])))
+        return job_roles.role_for(job, job_roles.own_job(job, await self.own_jobs.of([job])))
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         for name in list(self._cached) if names is None else names:

@@ -120,7 +120,7 @@ class Queries:
 
     async def _views(self, snapshots: Sequence[JobSnapshot], declared: frozenset[str] | None) -> list[JobView]:
         jobs = [each.job for each in snapshots]
-        calendars, known = await self._job_cache.calendars.of(jobs), await self._job_cache.handlers_own(jobs)
+        calendars, known = await self._job_cache.calendars.of(jobs), await self._job_cache.own_jobs.of(jobs)
         now = await self._store.now() if any(has_hours(job) for job in jobs) else 0
         return [
             JobView(

@@ -18,7 +18,7 @@ from ..errors import respond
 from ..models.jobs import JobFields
 from ..models.lists import listed
 from ..models.templates import TemplateCreate, TemplateJob, TemplateList, TemplatesJson, TemplateUpdate
-from ..request import ListResponse, Operating, Posting, Viewing, etag, in_turns, json
+from ..request import Call, ListResponse, Operating, Posting, Viewing, etag, in_turns, json
 from ..responses import answers
 from .jobs import given, named_as_given
 
@@ -49,6 +49,13 @@ def _named_as_given() -> Iterator[None]:
         raise InvalidValue("handler", error.name, "a handler that is registered", str(error)) from None
 
 
+async def _may_change(call: Call, name: str, handler: str | None = None) -> None:
+    """Refuse a template whose handler, or the one that it shall have, the caller may not steer."""
+    for each in ((await call.engine.templates.get(name)).handler, handler):
+        if each is not None:
+            await call.may_steer_handler(each)
+
+
 @router.get("", operation_id="list_templates", responses=answers({200: (TemplatesJson, "Templates.")}))
 async def list_templates(call: Viewing, wanted: Annotated[TemplateList, Query()]) -> Response:
     found = await call.engine.templates.all()
@@ -65,6 +72,7 @@ async def create_template(call: Posting, body: TemplateCreate) -> Response:
     """Keep a handler and fields of a job under a name. It is checked as a job would be, but for missing parameters."""
 
     async def work(_: str | None) -> Answer:
+        await call.may_steer_handler(body.handler)
         with _named_as_given():
             made = await call.engine.templates.create(body.name, body.handler, options_of(given(body)), by=call.by)
         return json(template_json(made, unmasked=True), 201, {"Location": f"{call.request.url.path}/{made.name}"})
@@ -82,6 +90,7 @@ async def update_template(call: Posting, name: TemplateName, body: TemplateUpdat
     """Change what is named and leave the rest. Jobs that were made from it stay as they are."""
 
     async def work(_: str | None) -> Answer:
+        await _may_change(call, name, body.handler)
         with _named_as_given():
             made = await call.engine.templates.update(name, _changes(body), handler=body.handler, by=call.by)
         return json(template_json(made, unmasked=True))
@@ -94,6 +103,7 @@ async def update_template(call: Posting, name: TemplateName, body: TemplateUpdat
 )
 async def delete_template(call: Operating, name: TemplateName) -> Response:
     """Remove a template. Jobs that were made from it stay."""
+    await _may_change(call, name)
     await call.engine.templates.remove(name, by=call.by)
     return respond(Answer(204))
 
