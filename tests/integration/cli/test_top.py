@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections import deque
 from pathlib import Path
 
 import msgspec
@@ -22,9 +23,11 @@ import pytest
 from mainspring import Mainspring, every
 from mainspring.cli.commands.operations.top import LiveView, read
 from mainspring.cli.root import run_command
+from mainspring.cli.screens import top
 from mainspring.cli.screens.top import VIEWS, Choices, Reading, frame
 from mainspring.core.monitoring.activity import ActivityTotals
 from mainspring.core.rules.activity import LATENESS
+from mainspring.core.views.records import LogEntry
 from mainspring.model.store.messages import ClaimRequest
 
 DEADLINE = 60.0
@@ -99,6 +102,24 @@ async def test_frames_fit_the_terminal_and_keys_change_them(tmp_path: Path) -> N
     assert "PAUSED" in shown(reading, choices, 80, 24)[0]
     choices.press("q", reading)
     assert choices.quit
+
+
+@pytest.mark.req("OPS-4", "SEC-2")
+async def test_no_text_of_strangers_adds_a_line_to_the_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path / 'top.db'}"
+    await fill(url)
+    hostile = "row\x1b[2J\n12:00:00 forged"
+    monkeypatch.setattr(top, "progress_text", lambda *_, **__: hostile)
+    async with Mainspring(url, roles=()) as app:
+        await app.queues.pause("bulk", note=hostile, by=hostile)
+        reading = await read(app)
+    choices = Choices(log=deque([LogEntry(reading.at, hostile, hostile, hostile)]))
+    for opened in (None, reading.running[0].id):
+        choices.opened = opened
+        lines = shown(reading, choices, 120, 30)
+        assert len(lines) == 30
+        assert not [line for line in lines if "\n" in line]
+        assert any("forged" in line for line in lines)
 
 
 @pytest.mark.req("OPS-4")
