@@ -30,8 +30,8 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
 
 
 class Limit(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`concurrency` is how many executions under `key` may run at once; `rate` how many may begin per second on
-    average (`"50/s"`, `"100/m"`, or a number per second), `burst` how many of those at one instant.
+    """A limit for all executions with the same `key`. `concurrency` is how many may run at once; `rate` is how many may
+    start per second on average (`"50/s"`, `"100/m"`, or a number per second), and `burst` how many at one instant.
 
     In the key, `{tenant}`, `{job}`, `{queue}` and `{params.name}` are filled in for each execution.
 
@@ -42,11 +42,11 @@ class Limit(msgspec.Struct, metaclass=OptionFields, frozen=True, omit_defaults=T
     key: str
     """What the limit counts by. `{tenant}`, `{job}`, `{queue}` and `{params.name}` are filled in for each execution."""
     concurrency: int | None = None
-    """How many executions under this key may run at once, on all processes together."""
+    """How many executions with this key may run at once, on all processes together."""
     rate: float | str | None = None
-    """How many executions under this key may begin per second on average; also `"50/s"`, `"100/m"`, `"1000/h"`."""
+    """How many executions with this key may start per second on average; also `"50/s"`, `"100/m"`, `"1000/h"`."""
     burst: int | None = None
-    """How many of these may begin at one instant."""
+    """How many of these may start at one instant."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str) or not 1 <= len(self.key) <= _LONGEST or not self.key.isprintable():

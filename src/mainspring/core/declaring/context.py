@@ -308,9 +308,10 @@ class JobContext:
             return dict(self._counters or {})
 
     def tag(self, **keys: str | float | bool) -> None:
-        """Add search keys to this execution: after `ctx.tag(order_id="4711")` it is found by `order_id=4711`. An
-        execution has at most 10, those that its job declares with `search=` and those of earlier attempts included:
-        what is beyond is left out, and the log of the execution says so. Values are cut at 200 characters."""
+        """Add search keys to this execution: after `ctx.tag(order_id="4711")`, a search for `order_id=4711` finds it.
+        An execution has at most 10 search keys, including those that its job declares with `search=` and those of
+        earlier attempts. Mainspring ignores further ones and says so in the log of the execution. It cuts values at 200
+        characters."""
         with self._lock:
             if self._tags is None:
                 self._tags = Tags(keys_before(self._row))

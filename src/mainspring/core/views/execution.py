@@ -265,7 +265,7 @@ class Execution(Generic[R]):
 
     @property
     def share(self) -> str | None:
-        """Executions take turns in their queue by share; usually the tenant."""
+        """The share by which executions take turns in their queue; usually the tenant."""
         return self._row.share
 
     @property
@@ -368,7 +368,7 @@ class Execution(Generic[R]):
 
     @property
     def attempt(self) -> int:
-        """The number of its present or last attempt, from 1."""
+        """The number of its current or last attempt, from 1."""
         return self._row.attempt
 
     @property

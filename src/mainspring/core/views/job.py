@@ -342,7 +342,7 @@ class JobView(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def next_run_at(self) -> datetime | None:
-        """When it runs next: for a job with hours, the next tick that they let through or its opening."""
+        """When it runs next. For a job with `hours`, this is its next tick within them, or their next opening."""
         if not has_hours(self._job) or not self._job.ticking:
             return self._job.next_run_at
         moved = [each.to for each in self._job.occurrences if each.to is not None and not each.done]

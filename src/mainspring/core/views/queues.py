@@ -115,7 +115,7 @@ class ScaleView(msgspec.Struct, frozen=True, kw_only=True):
     next_due: float | None
     """In how many seconds the next one is due; None if nothing is planned."""
     capacity: int
-    """How many executions the present processes can run at once."""
+    """How many executions these processes can run at once."""
     processes: int
     """How many processes serve the queue."""
     wanted: int

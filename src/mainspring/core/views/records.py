@@ -103,7 +103,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One change that a person or a program made by command."""
+    """One change that a person or a program made with a command."""
 
     id: str
     """Its id."""
