@@ -67,6 +67,15 @@ EXIT_CODES = "Exit codes: 0 done; 1 refused or failed; 2 bad input, such as an u
 LONGEST_HELP = 200
 
 
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="The output: a table for people, JSON for programs.",
+)
+
+
 def example(*commands: str) -> Callable[[Command], Command]:
     """Adds examples to the end of the command's help, without the word `mainspring`. A test parses each of them."""
 

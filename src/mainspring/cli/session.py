@@ -25,6 +25,7 @@ from ..model.store.messages import HeartbeatRequest
 from ..model.values.database_url import parse_url
 from .completion import applications
 from .load import load_app
+from .root import output_option
 from .screens.output import print_json
 
 T = TypeVar("T")
@@ -140,16 +141,7 @@ _SOURCES = [
         help="The application, instead of the database.",
     ),
 ]
-_OPTIONS = [
-    click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["table", "json"]),
-        default="table",
-        help="The output: a table for people, JSON for programs.",
-    ),
-    *_SOURCES,
-]
+_OPTIONS = [output_option, *_SOURCES]
 
 
 def operator() -> str:

@@ -14,20 +14,13 @@ import msgspec
 from ...admin import schema
 from ...admin.copy import Compared, Moved, Progress, verify
 from ...admin.copy import copy as copy_all
-from ..root import EXIT_CODES, INTERRUPTED, REFUSED, CommandGroup, example
+from ..root import EXIT_CODES, INTERRUPTED, REFUSED, CommandGroup, example, output_option
 from ..screens.output import console, note, print_fields, print_json
 from ..session import ClientSession, client_options, source_options
 from ..terminal import echo
 
 _CONTRACT = click.option(
     "--contract", is_flag=True, help="Also remove what only older releases need; refused while one of them runs."
-)
-_OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="The output: a table for people, JSON for programs.",
 )
 
 
@@ -70,7 +63,7 @@ def sql(session: ClientSession, after: int, contract: bool) -> None:
 @click.argument("target")
 @click.option("--verify", "only_verify", is_flag=True, help="Copy nothing: compare the two record by record.")
 @click.option("--force", is_flag=True, help="Copy even if processes are at work in the source.")
-@_OUTPUT
+@output_option
 def copy(source: str, target: str, only_verify: bool, force: bool, output: str) -> None:
     """Copy jobs, executions, logs, statistics and audit records from one database to another, then compare them.
 

@@ -25,7 +25,7 @@ from ...observe.logs.setup import already_configured, log_at_once
 from ..completion import applications, names_of
 from ..load import load_app
 from ..parameters import as_options, params_options, read_params, textual_parameters, window_option
-from ..root import EXIT_CODES, INTERRUPTED, REFUSED, example
+from ..root import EXIT_CODES, INTERRUPTED, REFUSED, example, output_option
 from ..screens.output import note, print_json, progress_text
 from ..session import operator
 from .run import checked_settings
@@ -52,13 +52,7 @@ BETWEEN_PROGRESS = 1.0
     help="The application.",
 )
 @click.option("--log-level", metavar="LEVEL", default="info", help="debug, info, warning, error or critical.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="The output: a table for people, JSON for programs.",
-)
+@output_option
 def exec_(
     name: str,
     params: str | None,

@@ -14,7 +14,7 @@ from ....model.triggers import Cron
 from ....model.triggers import cron as cron_trigger
 from ....model.triggers.clock_changes import ClockChange, clock_changes, effect
 from ....model.values.reading import instant, zone, zone_name
-from ...root import EXIT_CODES, CommandGroup, example
+from ...root import EXIT_CODES, CommandGroup, example, output_option
 from ...screens.output import now, own_clock, print_fields, print_json, relative
 from ...screens.table import Column, print_table
 from ...terminal import echo
@@ -48,13 +48,7 @@ def cron() -> None:
     show_default=True,
     help="A time that the clocks repeat: which of the two runs.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="The output: a table for people, JSON for programs.",
-)
+@output_option
 def explain(
     expression: str, tz: str, count: int, after: str | None, dst_gap: Gap, dst_overlap: Overlap, output: str
 ) -> None:

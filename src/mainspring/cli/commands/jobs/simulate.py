@@ -23,7 +23,7 @@ from ....model.values.database_url import parse_url
 from ....model.values.reading import duration, instant, zone, zone_name
 from ...completion import applications
 from ...load import load_app
-from ...root import EXIT_CODES, example
+from ...root import EXIT_CODES, example, output_option
 from ...screens.output import note
 from ...screens.simulate import show, write_json
 from ...session import silence_logger
@@ -46,13 +46,7 @@ READ_TIMEOUT = 5.0
 @click.option("--no-history", is_flag=True, help="Do not ask the database for past durations and single occurrences.")
 @click.option("--hourly", is_flag=True, help="Show the load of each hour of the day.")
 @click.option("--limit", type=click.IntRange(0), help=f"How many runs to list  [default: {SHOWN}; with -o json all]")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="The output: a table for people, JSON for programs.",
-)
+@output_option
 def simulate(
     target: str,
     begin: str | None,

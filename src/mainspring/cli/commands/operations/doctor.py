@@ -17,7 +17,7 @@ from ....model.errors import ConfigurationError, InvalidValue, MainspringError
 from ....model.values.database_url import without_password
 from ...completion import applications
 from ...load import FIELD, load_app
-from ...root import REFUSED, example
+from ...root import REFUSED, example, output_option
 from ...screens.output import console, print_json
 from ...session import silence_logger
 from ...terminal import echo
@@ -37,13 +37,7 @@ LONGEST_SCRIPT = 20
     "--database-url", metavar="URL", help="The database  [default: that of the application or of the settings]"
 )
 @click.option("--sql", is_flag=True, help="Print only the statements that repair the schema.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="The output: a table for people, JSON for programs.",
-)
+@output_option
 def doctor(target: str | None, app: str | None, database_url: str | None, sql: bool, output: str) -> None:
     """Find misconfigurations: of the database and its schema, of settings, processes, access and jobs, each with its
     remedy. It changes nothing. Exit code 1: at least one error; warnings alone give 0."""
