@@ -90,6 +90,14 @@ def test_an_escape_sequence_cannot_be_split_over_two_records() -> None:
     assert all(line.isprintable() for line in written)
 
 
+def test_fields_of_a_handler_do_not_replace_those_of_a_json_line() -> None:
+    forged = {"level": "CRITICAL", "logger": "mainspring", "time": "2020-01-01", "job": "report"}
+    record = logging.makeLogRecord({"name": "app", "msg": "x", "levelname": "INFO", **forged})
+    line = json.loads(JsonFormatter().format(record))
+    assert (line["level"], line["logger"], line["job"]) == ("INFO", "app", "report")
+    assert line["time"] > "2020-01-01"
+
+
 def test_a_traceback_stays_as_it_was_for_the_other_handlers() -> None:
     record = logging.makeLogRecord({"name": "app", "msg": "x", "exc_info": _raised(ValueError("\x1b[2J"))})
     ConsoleFormatter().format(record)

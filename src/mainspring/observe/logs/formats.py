@@ -47,7 +47,7 @@ class JsonFormatter(logging.Formatter):
         fields = fields_of(record)
         if "event" not in fields or not record.name.startswith("mainspring"):
             line["message"] = record.getMessage()
-        line.update(fields)
+        line = line | fields | line  # the order of the first, the values of the last
         if traceback := self._traceback(record):
             line["traceback"] = traceback
         return json.dumps(line, default=str)  # ASCII only: no stream can refuse it
