@@ -56,7 +56,7 @@ async def test_failures_are_logged_without_the_credential(caplog: pytest.LogCapt
     door = Door()
     wrong = signed("another secret, of thirty-two bytes or more")
     await door.knock(bearer=wrong)
-    assert f"failed login from {STRANGER}: the JWT's signature is not right" in caplog.text
+    assert f"failed login from {STRANGER}: the JWT's signature is wrong" in caplog.text
     assert not any(part in caplog.text for part in wrong.split("."))
 
 

@@ -218,7 +218,7 @@ async def test_without_the_setting_they_are_not_taken(nodes: Nodes) -> None:
     async with nodes.client() as app:
         text = (await app.tokens.create("ci", "admin")).text.reveal()
         refused = await ask(tiny_api(Guard(settings(), app._runtime)), "/viewer", bearer=text)
-        assert (refused.status, refused.message) == (401, "API tokens are not taken here (api_tokens)")
+        assert (refused.status, refused.message) == (401, "API tokens are not accepted here (api_tokens)")
 
 
 # --- records ------------------------------------------------------------------------------------------------------

@@ -220,7 +220,9 @@ async def test_a_filter_for_many_that_says_null_is_refused(memory_nodes: Nodes) 
         for target, filter in [("jobs", {}), ("jobs", {"queue": None}), ("executions", {"job": "a", "queue": None})]:
             body = {"target": target, "action": "cancel", "filter": filter}
             error = await client.refused(400, "POST", "/api/v1/bulk", body)
-            assert ("null is not allowed" if filter else "Say which are meant") in error["message"]
+            assert ("null is not allowed" if filter else "Name the items, or give at least one filter") in error[
+                "message"
+            ]
     await app.close()
 
 

@@ -135,7 +135,7 @@ async def test_a_job_made_over_http_comes_after_another_and_both_say_so(nodes: N
         typo = await client.refused(400, "POST", "/api/v1/jobs", fields | {"name": "other", "after": ["lod"]})
         assert "Did you mean 'load'?" in typo["message"]
         cycle = await client.refused(400, "PUT", "/api/v1/jobs/load", {"after": ["mail"]})
-        assert "It goes round: load after mail after load" in cycle["message"]
+        assert "This is a cycle: load after mail after load" in cycle["message"]
         itself = await client.refused(400, "PUT", "/api/v1/jobs/mail", {"after": ["mail"]})
         assert "mail after mail" in itself["message"]
         assert (await client.put("/api/v1/jobs/mail", {"after": None}))["after"] == []

@@ -97,7 +97,7 @@ def _with_preview(operation: Operation) -> Iterator[Operation]:
         operation,
         name=f"preview_{operation.name}",
         title=f"Preview: {operation.title}",
-        description=f"Changes nothing: says what `{operation.name}` would do with the same arguments.",
+        description=f"Changes nothing; shows what `{operation.name}` would do with the same arguments.",
         arguments=arguments,
         reads=True,
         keyed=False,

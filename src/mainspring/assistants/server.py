@@ -59,12 +59,12 @@ action or a backfill have a `preview_...` beside them: call that first.
 WHATS_WRONG = Prompt(
     name="whats_wrong",
     title="What is wrong?",
-    description="Find out what needs attention, why, and what would mend it.",
+    description="Find out what needs attention, why, and what would fix it.",
 )
 _WHATS_WRONG_TEXT = """Find out what is wrong with the jobs of this Mainspring installation. Call list_problems. For the
 most urgent problems find the cause: for late or stuck jobs with why_job, for errors with get_error and the logs of a
 sample execution, for queues with list_queues and list_workers; look at list_changes for what happened before it began.
-Report for each problem: since when, the cause and the evidence for it, and the command that would mend it. Change
+Report for each problem: since when, the cause and the evidence for it, and the command that would fix it. Change
 nothing."""
 
 Context = ServerRequestContext[Any]

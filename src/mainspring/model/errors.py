@@ -85,7 +85,7 @@ class ConfigurationError(MainspringError):
 
 
 class NonRetryable(MainspringError):
-    """Raised by a handler to fail its execution at once, whatever the retry policy says.
+    """Raised by a handler to fail its execution without a retry.
 
     >>> raise NonRetryable("the invoice was deleted")
     Traceback (most recent call last):
@@ -303,7 +303,7 @@ class WebhookError(MainspringError, ValueError):
 
 
 class StoreError(MainspringError):
-    """The store could not do what was asked."""
+    """The store could not carry out a request."""
 
 
 class StoreUnavailable(StoreError):
@@ -315,7 +315,7 @@ class LockUnavailable(MainspringError):
     """The lock backend did not confirm the request, so no lock is held.
 
     >>> str(LockUnavailable("redis://localhost", "ConnectionError: refused"))
-    'locks at redis://localhost cannot be used, so nothing is held: ConnectionError: refused'
+    'locks at redis://localhost cannot be used, so no lock is held: ConnectionError: refused'
     """
 
     place: str
@@ -328,7 +328,7 @@ class LockUnavailable(MainspringError):
         self.place, self.error = place, error
 
     def __str__(self) -> str:
-        return f"locks at {self.place} cannot be used, so nothing is held: {self.error}"
+        return f"locks at {self.place} cannot be used, so no lock is held: {self.error}"
 
 
 class SchemaMismatch(StoreError):

@@ -345,6 +345,6 @@ def check_retry(field: str, value: Any) -> Retry:
 
 def _retry_remedy(value: Any) -> str:
     if isinstance(value, int):
-        return f"The number of tries is max_attempts={value}"
+        return f"The number of attempts is max_attempts={value}"
     guess = nearest(value, RETRY_PRESETS) if isinstance(value, str) else None
     return f"Did you mean {guess!r}?" if guess else ""

@@ -61,7 +61,7 @@ MOST_DETAILS = 20
 MOST_VALUE = 80
 _NOTHING = object()
 SECRET_FIELDS = frozenset({FIELD, "secret", "url", "params"})
-_BROKE_OFF = "the database failed halfway; details say how far the command came and where to continue"
+_BROKE_OFF = "the database failed halfway; details say how far the command got and where to continue"
 _UNAVAILABLE = "the database cannot be reached or is not ready; try again later"
 
 

@@ -122,7 +122,7 @@ async def test_nothing_is_held_while_redis_is_away_and_all_goes_on_when_it_is_ba
     for answer in await asyncio.gather(*asked, return_exceptions=True):
         assert isinstance(answer, LockUnavailable)
         assert f"locks at redis://127.0.0.1:{server.port}/0" in str(answer)
-        assert "cannot be used, so nothing is held" in str(answer)
+        assert "cannot be used, so no lock is held" in str(answer)
     server.start()
     async with app.lock("l", ttl="1m") as lock:
         server.kill()

@@ -27,7 +27,7 @@ from ..session import ClientSession, client_options, operator
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 RETRIES = (
-    f"failed runs are tried again as the handler's own job says, or have {SCHEDULED_ATTEMPTS} attempts where it says "
+    f"failed runs are retried as the handler's own job declares, or have {SCHEDULED_ATTEMPTS} attempts where it says "
     "nothing; the original may not retry at all"
 )
 NOTES = {

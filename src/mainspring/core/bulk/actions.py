@@ -181,7 +181,7 @@ class Actions:
             results |= {id: rules.refusal(id, ExecutionNotFound(id)) for id in missed if id not in found}
             left = list(found.values())
         for row in left:
-            error = CommandRefused(action, "changing all the time", ["it is tried again"], f"execution {row.id}")
+            error = CommandRefused(action, "changing too fast", ["you try again"], f"execution {row.id}")
             results[row.id] = rules.refusal(row.id, error)
         return results
 

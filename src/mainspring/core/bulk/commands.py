@@ -366,7 +366,9 @@ def _edit(action: str, params: Mapping[str, Any] | None, remove: Iterable[str] |
 def _probe(probe: Any, action: str) -> bool:
     whole("probe", probe, 0, MOST_PROBED)
     if probe and action not in rules.MAKES_EXECUTIONS:
-        raise InvalidValue("probe", probe, "nothing for this action", "Only what runs again can be tried first")
+        raise InvalidValue(
+            "probe", probe, "nothing for this action", "A probe needs an action that runs executions: retry or edit"
+        )
     return bool(probe)
 
 

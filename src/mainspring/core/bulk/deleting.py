@@ -86,7 +86,9 @@ def check(row: ExecutionRow, waiting_parents: set[str]) -> None:
 
 
 def _not_yet(id: str) -> CommandRefused:
-    return CommandRefused("delete", "not done with what follows from its end", ["that is done"], f"execution {id}")
+    return CommandRefused(
+        "delete", "still being followed up after its end", ["the follow-up is done"], f"execution {id}"
+    )
 
 
 def _done(id: str) -> BulkItemRow:

@@ -36,7 +36,7 @@ class StillAtWork(MainspringError):
     """The first request with this key has no answer yet."""
 
     def __str__(self) -> str:
-        return "the first request with this Idempotency-Key is still at work; ask again"
+        return "the first request with this Idempotency-Key is still being handled; send this one again later"
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -224,7 +224,7 @@ class RetryClaims:
         if last.at > await self._store.now() - AT_ONCE:
             retry = await self._store.execution(last.id)
             if retry is None or retry.state.final:
-                state = f"retried at this very time, as execution {last.id}"
+                state = f"already retried, just now, as execution {last.id}"
                 raise being_retried(ended, state if retry is None else f"{state}, which is {retry.state}")
         return found.version
 
@@ -266,7 +266,7 @@ class RetryClaims:
         retry = await self._store.execution(last.id)
         if retry is not None and not retry.state.final:
             return f"being retried already, as execution {last.id}"
-        return f"retried at this very time, as execution {last.id}" if last.at > now - AT_ONCE else None
+        return f"already retried, just now, as execution {last.id}" if last.at > now - AT_ONCE else None
 
     async def give_back(self, retry: ExecutionRow, seen: int, holder: str | None) -> None:
         """This retry was not stored, because another one is alive: the entry names that one again."""
@@ -311,7 +311,7 @@ def parent_of(row: ExecutionRow) -> str | None:
 
 
 def being_retried(ended: str | None, state: str, command: str = "retry") -> CommandRefused:
-    return CommandRefused(command, state, [f"that one ended {AT_ONCE // SECOND} s ago"], f"execution {ended}")
+    return CommandRefused(command, state, [f"that one ended at least {AT_ONCE // SECOND} s ago"], f"execution {ended}")
 
 
 def _last_retry(entry: Entry) -> _LastRetry:

@@ -56,5 +56,7 @@ def _path(came_from: Mapping[str, str], name: str) -> list[str]:
 def refuse_cycle(parents_of: ParentsOf, name: str, remedy: str = "") -> None:
     """Raise `InvalidValue` with the whole path if the job would follow itself."""
     if (path := find_cycle(parents_of, name)) is not None:
-        allowed = "jobs that do not come after this one themselves"
-        raise InvalidValue("after", path[1], allowed, f"It goes round: {' after '.join(path)}{remedy and '. '}{remedy}")
+        allowed = "jobs that do not depend on this one themselves"
+        raise InvalidValue(
+            "after", path[1], allowed, f"This is a cycle: {' after '.join(path)}{remedy and '. '}{remedy}"
+        )

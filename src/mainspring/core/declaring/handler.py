@@ -161,10 +161,15 @@ def _refuse_unusable(name: str, target: Any) -> None:
     """Refuse what could only fail at run time: generators, and plain wrappers around coroutine functions."""
     function = target.func if isinstance(target, partial) else target
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidValue(f"handler {name!r}", presentable(target), "a function that returns", "Remove its yield")
+        raise InvalidValue(f"handler {name!r}", presentable(target), "a function that returns", "Remove the yield")
     if inspect.iscoroutinefunction(inspect.unwrap(function)) and not is_async(target):
         remedy = "The decorator around it is a plain function: make its wrapper async def and await the call"
-        raise InvalidValue(f"handler {name!r}", presentable(target), "async all through, or not at all", remedy)
+        raise InvalidValue(
+            f"handler {name!r}",
+            presentable(target),
+            "a function that is async all the way through, or not at all",
+            remedy,
+        )
 
 
 def _is_function(given: Any) -> bool:

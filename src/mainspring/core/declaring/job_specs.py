@@ -95,7 +95,7 @@ def _check_together(
     if fields["isolation"] != "process":
         _refuse_alone(sorted(PROCESS_LIMITS), given, 'isolation="process"', 'Set isolation="process"')
     if not fields.get("tenants"):
-        _refuse_alone(_TENANT_RULES, given, "tenants=", "Say who they are: tenants=")
+        _refuse_alone(_TENANT_RULES, given, "tenants=", "List the tenants: tenants=")
         return
     for own in ("max_attempts", "retry"):  # the tries that a job names are those of its tenants too
         if own in given:
@@ -134,7 +134,7 @@ def _refuse_unknown_paths(option: str, paths: Sequence[str], signature: Signatur
 def refuse_without_parents(named: Mapping[str, Any], after: Any) -> None:
     """Refuse rules about the jobs it follows for a job that follows none."""
     if not after:
-        _refuse_alone(_PARENT_RULES, named, "after=", "Say which jobs it follows: after=")
+        _refuse_alone(_PARENT_RULES, named, "after=", "Name the jobs it follows: after=")
 
 
 def _refuse_alone(names: Iterable[str], given: Mapping[str, Any], needed: str, remedy: str) -> None:
@@ -194,7 +194,9 @@ def _zone(given: Any, trigger: AnyTrigger | None, default: str, warn: bool) -> s
         return own or zone_name(zone("tz", default, warn=False))
     name = zone_name(zone("tz", given, warn=warn))
     if own is not None and own != name:
-        raise InvalidValue("tz", name, f"the zone of the trigger, {own!r}", "Say it once: in the trigger or as tz=")
+        raise InvalidValue(
+            "tz", name, f"the zone of the trigger, {own!r}", "Give the zone once: in the trigger or as tz="
+        )
     return name
 
 

@@ -34,7 +34,7 @@ def suggestion(name: Any, value: Any, known: Iterable[str]) -> str:
     """What to write instead of an unknown option, as a sentence; empty if no option comes near.
 
     >>> suggestion("retries", 3, ["retry", "max_attempts"])
-    'Write max_attempts=4: the first try counts too'
+    'Write max_attempts=4: the first attempt counts too'
     """
     allowed = tuple(known)
     meant = SYNONYMS.get(name) if isinstance(name, str) else None
@@ -52,7 +52,7 @@ def _argument(option: str, name: str, value: Any) -> str:
         case "cron":
             return _schedule(value)
         case "max_attempts" if "retries" in name and type(value) is int:
-            return f"max_attempts={value + 1}: the first try counts too"
+            return f"max_attempts={value + 1}: the first attempt counts too"
         case "max_attempts" | "tz" if isinstance(value, str | int):
             return f"{option}={value!r}"
         case "overlap_limit":

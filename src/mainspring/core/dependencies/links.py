@@ -88,7 +88,12 @@ class Dependents:
                 acyclic.append(job)
             else:
                 cycle = f"job {job.name!r} comes after itself: {' after '.join(way)}"
-                emit(Trouble("dependencies", f"{cycle}. It does not follow {name!r} until one of them is changed"))
+                emit(
+                    Trouble(
+                        "dependencies",
+                        f"{cycle}. {job.name!r} does not run after {name!r} until one of them is changed",
+                    )
+                )
         return acyclic
 
     async def _cycle(self, job: Job) -> list[str] | None:

@@ -249,7 +249,7 @@ CHECKS = (
     Check(
         "database_absent",
         "database",
-        "whether the file of an SQLite database is there",
+        "whether the file of an SQLite database exists",
         "error",
         "Give the path of the file with --database-url, or run `mainspring db migrate`",
         ("database",),

@@ -43,7 +43,7 @@ def not_importable(declarations: DeclarationFacts) -> Iterator[Found]:
 def short_lease(settings: SettingFacts) -> Iterator[Found]:
     if settings.lease < SHORTEST_LEASE:
         yield Found(
-            f"lease is {duration_text(settings.lease)}: a busy machine or a slow garbage collection runs work twice"
+            f"lease is {duration_text(settings.lease)}: a busy machine or a slow garbage collection may run work twice"
         )
 
 
@@ -55,7 +55,9 @@ def long_lease(settings: SettingFacts) -> Iterator[Found]:
 def rare_heartbeat(settings: SettingFacts) -> Iterator[Found]:
     if settings.lease < BEATS * settings.heartbeat:
         beat, lease = duration_text(settings.heartbeat), duration_text(settings.lease)
-        yield Found(f"heartbeat is {beat} and lease {lease}: one lost heartbeat gives the work away")
+        yield Found(
+            f"heartbeat is {beat} and lease {lease}: after one lost heartbeat, another worker may take the work"
+        )
 
 
 def long_stop(settings: SettingFacts) -> Iterator[Found]:
@@ -107,7 +109,7 @@ def no_zones(machine: MachineFacts) -> Iterator[Found]:
 def old_zones(machine: MachineFacts) -> Iterator[Found]:
     found = re.match(r"(\d{4})", machine.zones)
     if found and int(found[1]) <= machine.year - OLD_ZONES:
-        yield Found(f"the time zone data is of {machine.zones}: later changes of clocks are not in it")
+        yield Found(f"the time zone data is of {machine.zones}: it lacks later clock changes")
 
 
 def few_descriptors(machine: MachineFacts, settings: SettingFacts) -> Iterator[Found]:
@@ -217,7 +219,7 @@ def redis_evicts(redis: RedisFacts, settings: SettingFacts) -> Iterator[Found]:
 
 def redis_forgets(redis: RedisFacts, settings: SettingFacts) -> Iterator[Found]:
     if settings.locks == "redis" and redis.persistent is False:
-        yield Found("Redis keeps the locks and stores nothing: a restart of it frees all locks at once")
+        yield Found("Redis keeps the locks and stores nothing: a restart of Redis frees all locks at once")
 
 
 def redis_replica(redis: RedisFacts) -> Iterator[Found]:
@@ -324,7 +326,7 @@ CHECKS = (
     Check(
         "audit_forever",
         "settings",
-        "audit records that are kept for ever",
+        "audit records that are kept forever",
         "note",
         'Set audit_retention, such as "400d", unless you must keep them',
         ("settings",),

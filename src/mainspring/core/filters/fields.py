@@ -96,7 +96,7 @@ def refuse_nothing(table: Table, found: Mapping[str, Any]) -> None:
     """Refuse an empty filter, so that nobody steers everything by mistake."""
     if not found:
         allowed = f"names or ids, or one at least of {', '.join(table)}"
-        raise InvalidValue("filter", {}, allowed, "Say which are meant")
+        raise InvalidValue("filter", {}, allowed, "Name the items, or give at least one filter")
 
 
 def past_instant(field: str, value: Any, now: Micros) -> Micros:

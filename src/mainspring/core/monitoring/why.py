@@ -58,7 +58,7 @@ def reasons(known: Facts) -> list[Reason]:
 def why_it_waits(known: Facts, waiting: ExecutionRow) -> list[Reason]:
     """Why one pending execution has not begun; empty when a worker is about to claim it."""
     if job_of(known.view).cancelled is not None:
-        return [Reason("cancelled", "its job is cancelled, and so will it be")]
+        return [Reason("cancelled", "its job is cancelled, so it will be cancelled too")]
     held, ready = _waits(known, waiting), is_ready(waiting, known.now)
     found = _paused_job(known) if waiting.held or _holds(known) else []
     found += _paused_lane(known, waiting.handler, waiting.queue)
@@ -131,7 +131,7 @@ def _schedule(known: Facts) -> list[Reason]:
     if not job.ticking:
         return []
     if job.next_run is None:
-        return [Reason("no_next_run", f"its schedule ({job.trigger.expression()}) has no further time")]
+        return [Reason("no_next_run", f"its schedule ({job.trigger.expression()}) has no further run")]
     if known.view.closing is not None:
         return [_closed(known.view.closing, known.view.hours)]
     details = {"next_run_at": _text(job.next_run)}
@@ -142,7 +142,13 @@ def _schedule(known: Facts) -> list[Reason]:
     if not _with_role(known.workers, "scheduler"):
         return [Reason("no_scheduler", "it is due, and no running process has the role scheduler", details=details)]
     if late > LATE:
-        return [Reason("late", f"it was due at {_text(job.next_run)}, and no scheduler made it yet", details=details)]
+        return [
+            Reason(
+                "late",
+                f"it was due at {_text(job.next_run)}, and no scheduler has created its execution yet",
+                details=details,
+            )
+        ]
     return []
 
 
@@ -295,7 +301,7 @@ def _running(known: Facts) -> list[Reason]:
     return late + [
         Reason(
             "running" if each.state is State.RUNNING else "waiting_on_children",
-            f"execution {each.id} runs since {_text(each.started)}"
+            f"execution {each.id} has been running since {_text(each.started)}"
             if each.state is State.RUNNING
             else f"execution {each.id} waits for its children",
             False,

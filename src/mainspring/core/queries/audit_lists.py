@@ -125,5 +125,5 @@ class AuditLists:
             found += page
             if len(found) > LOOKED_AT:
                 allowed = f"-at for a target that has more than {LOOKED_AT} records"
-                raise InvalidValue("sort", "at", allowed, "Begin with the newest, or leave the target out")
+                raise InvalidValue("sort", "at", allowed, "Sort by -at, the newest first, or leave the target out")
         return found[::-1]

@@ -32,7 +32,7 @@ MOST_NAMES = 20
 """How many jobs one change names. It counts all of them."""
 TOGETHER = 10 * 60 * SECOND
 """Starts, stops and declarations of one release that follow each other within this time are one change."""
-_UNREAD = "what is older was not read, because there is too much of it: choose a shorter range, or one job"
+_UNREAD = "older changes were not read, because there are too many: choose a shorter range, or one job"
 _WORK = frozenset({"trigger", "retry", "test"})
 """Actions that ask for work and change nothing."""
 

@@ -167,7 +167,7 @@ class JobJson(
         list[DeclarerJson],
         Meta(description="The running applications that declare it with different code; empty without a conflict."),
     ]
-    stop: Annotated[str, Meta(description="What a timeout or a cancel does to a try that runs.")]
+    stop: Annotated[str, Meta(description="What a timeout or a cancel does to a running attempt.")]
     policy: dict[str, Any]
     overrides: dict[str, Any]
     occurrences: list[OccurrenceJson]
@@ -274,7 +274,7 @@ class ReasonJson(JsonForm):
 class WhyJson(JsonForm):
     job: str
     status: JobState
-    runnable: Annotated[bool, Meta(description="Whether nothing keeps it from running.")]
+    runnable: Annotated[bool, Meta(description="Whether nothing prevents it from running.")]
     reasons: list[ReasonJson]
 
 
@@ -318,7 +318,9 @@ class AttemptJson(
     traceback: str | None
     cpu_ms: float | None
     memory_mb: float | None
-    overran: Annotated[str | None, Meta(description="timeout or cancel: it went on although it was asked to stop.")]
+    overran: Annotated[
+        str | None, Meta(description="timeout or cancel: the attempt went on although it was asked to stop.")
+    ]
     reason: Annotated[
         str | None,
         Meta(
@@ -351,7 +353,9 @@ class ExecutionJson(
     params: dict[str, Any]
     window: WindowJson | None
     tenant: str | None
-    share: Annotated[str | None, Meta(description="Executions take turns in their queue by share; usually the tenant.")]
+    share: Annotated[
+        str | None, Meta(description="The share by which executions take turns in their queue; usually the tenant.")
+    ]
     waits_for: Annotated[str | None, Meta(description="The key of the limit that has no room for it.")]
     parent_id: str | None
     retry_of: str | None
@@ -523,7 +527,7 @@ class HandlerJson(JsonForm):
     signature: str | None
     required: list[str]
     isolation: Annotated[str | None, Meta(description="async (on the event loop), thread or process.")]
-    stop: Annotated[str | None, Meta(description="What a timeout or a cancel does to a try that runs.")]
+    stop: Annotated[str | None, Meta(description="What a timeout or a cancel does to a running attempt.")]
     workers: list[str]
     paused: Annotated[bool, Meta(description="An operator paused it: no process begins an execution of it.")]
 
@@ -817,10 +821,10 @@ class BulkActionJson(JsonForm, rename={"state": "status"}):
     reason: Annotated[str | None, Meta(description="Why it was stopped or aborted.")]
     filter: Annotated[dict[str, Any] | None, Meta(description="None if its items were named.")]
     params: Annotated[dict[str, Any], Meta(description="What an edit changes.")]
-    remove: Annotated[list[str], Meta(description="The parameters that an edit takes away.")]
+    remove: Annotated[list[str], Meta(description="The parameters that an edit removes.")]
     note: str | None
     total: Annotated[int, Meta(description="The items that it found when it began.")]
-    total_is_exact: Annotated[bool, Meta(description="False while there are at least so many.")]
+    total_is_exact: Annotated[bool, Meta(description="False if there are at least this many.")]
     handled: int
     done: int
     refused: int
@@ -848,10 +852,10 @@ class BulkActionItemJson(JsonForm):
     id: str
     status: Annotated[str, Meta(description="`planned`, `done`, `refused` or `skipped`.")]
     outcome: Annotated[
-        str, Meta(description="What became of it, in one word: `retried`, `cancelled`, `paused`; or its status.")
+        str, Meta(description="The outcome in one word: `retried`, `cancelled`, `paused`; or its status.")
     ]
     execution_id: Annotated[
-        str | None, Meta(description="The execution that was made; of a skipped one, the retry that it had before.")
+        str | None, Meta(description="The execution that was created; for a skipped one, its earlier retry.")
     ]
     now: Annotated[
         str | None,

@@ -13,7 +13,7 @@ from .entities import Instant, JsonForm, rendered
 class SubjectJson(JsonForm):
     kind: SubjectKind
     name: str
-    id: Annotated[str | None, Meta(description="Where the name does not identify it.")]
+    id: Annotated[str | None, Meta(description="Set if the name alone does not identify it.")]
 
 
 class ProblemJson(JsonForm):
@@ -23,8 +23,8 @@ class ProblemJson(JsonForm):
     text: Annotated[str, Meta(description="A sentence that begins with the name of the subject.")]
     evidence: Annotated[str, Meta(description="The facts behind it.")]
     since: Instant | None
-    count: Annotated[int, Meta(description="Failures, missed runs, ready executions: whatever it is about.")]
-    fix: Annotated[Fix | None, Meta(description="The action that mends it.")]
+    count: Annotated[int, Meta(description="How many failures, missed runs or ready executions the problem concerns.")]
+    fix: Annotated[Fix | None, Meta(description="The action that fixes it.")]
     by: Annotated[str | None, Meta(description="Who paused or drained it; not shown to viewers.")]
     details: Annotated[dict[str, Any], Meta(description="The facts for programs, by kind.")]
 

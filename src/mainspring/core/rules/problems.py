@@ -477,13 +477,17 @@ def _stuck(run: RunFacts, now: Micros) -> Problem | None:
         return None
     taken, usual = now - began, run.average_ms
     if row.cancel_requested is not None and now - row.cancel_requested > CANCEL_LASTS:
-        text = f"goes on although it was cancelled {_age(row.cancel_requested, now)} ago"
+        text = f"is still running although it was cancelled {_age(row.cancel_requested, now)} ago"
         return _run(row, began, "cancelled", text, f"running for {span_text(taken / SECOND)}")
     end = row.timeout_at
     if end is not None and now - to_micros(end) > PAST_TIMEOUT:
         over = span_text((now - to_micros(end)) / SECOND)
         return _run(
-            row, began, "timeout", f"goes on {over} past its timeout", f"running for {span_text(taken / SECOND)}"
+            row,
+            began,
+            "timeout",
+            f"is still running {over} past its timeout",
+            f"running for {span_text(taken / SECOND)}",
         )
     if usual is None or run.runs < STUCK_RUNS or taken - usual * 1_000 < STUCK_LEAST:
         return None
@@ -551,7 +555,7 @@ def _silent(worker: WorkerInfo, facts: Facts) -> Problem:
         "open_worker",
     )
     left = max(0, worker.seen + FORGOTTEN_AFTER - facts.now)
-    runs = f"{held:,} of its runs not taken over yet" if held else "it holds no run any more"
+    runs = f"{held:,} of its runs not taken over yet" if held else "it no longer holds any run"
     evidence = f"{', '.join(worker.roles)}; {runs}; leaves the list in {span_text(left / SECOND)}"
     return msgspec.structs.replace(found, evidence=evidence)
 

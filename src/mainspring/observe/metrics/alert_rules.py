@@ -90,15 +90,15 @@ def common_rules() -> list[AlertRule]:
             hold=5 * MINUTE,
             severity="critical",
             summary="No process of Mainspring is scraped",
-            description="None has answered for five minutes: nothing is known of any job.",
+            description="No process has answered for five minutes, so the state of every job is unknown.",
         ),
         AlertRule(
             alert="MainspringWakeupChannelDown",
             expr="mainspring_wakeup_channel_up == 0",
             hold=5 * MINUTE,
             severity="warning",
-            summary="{{ $labels.instance }} hears no wake-ups",
-            description="It finds work by polling alone, later than it could.",
+            summary="{{ $labels.instance }} receives no wake-ups",
+            description="It finds work only by polling, so later than it could.",
         ),
     ]
 
@@ -128,7 +128,7 @@ def _too_long(job: Job, history: RecentDurations, period: float, slack: float) -
     elif history.known:
         limit, why = max(3 * history.longest, 2 * slack), f"So far it took {_text(history.longest)} at most"
     else:
-        limit, why = max(period, 10 * MINUTE), "How long it usually takes is not known yet"
+        limit, why = max(period, 10 * MINUTE), "Its usual duration is not known yet"
     return AlertRule(
         alert="JobRunningTooLong",
         expr=f"{_age(_OLDEST, job)} > {_number(limit)}",

@@ -91,11 +91,13 @@ class Guard:
         client = self.client(connection)
         if client.address in self._sys or (not self._sys and client.direct):
             return
-        raise forbidden("address_not_allowed", "this address is not in sys_allow, the list of those served here")
+        raise forbidden("address_not_allowed", "this address is not in sys_allow, the list of addresses allowed here")
 
     def check_hook_address(self, connection: HTTPConnection) -> None:
         if self._hooks and self.client(connection).address not in self._hooks:
-            raise forbidden("address_not_allowed", "this address is not in hooks_allow, the list of those served here")
+            raise forbidden(
+                "address_not_allowed", "this address is not in hooks_allow, the list of addresses allowed here"
+            )
 
     def check_address(self, connection: HTTPConnection) -> None:
         """For routes that ask for no credentials: only the address counts."""
@@ -103,7 +105,9 @@ class Guard:
 
     def _check_address(self, client: Client) -> None:
         if self._all and client.address not in self._all:
-            raise forbidden("address_not_allowed", "this address is not in api_allow, the list of those served")
+            raise forbidden(
+                "address_not_allowed", "this address is not in api_allow, the list of addresses allowed here"
+            )
 
     # --- credentials --------------------------------------------------------------------------------------
     @property
@@ -211,10 +215,10 @@ class Guard:
             raise Unproven("the header must be: Authorization: Bearer <JWT or API token>")
         if text.startswith("mainspring_"):
             if self._tokens is None:
-                raise Unproven("API tokens are not taken here (api_tokens)")
+                raise Unproven("API tokens are not accepted here (api_tokens)")
             return await self._tokens.verify(text)
         if self._jwt is None:
-            raise Unproven("JWTs are not taken here (no key for them is configured)")
+            raise Unproven("JWTs are not accepted here (no key for them is configured)")
         return self._jwt.verify(text)
 
     def _without_credentials(self, connection: HTTPConnection, client: Client) -> Principal:

@@ -25,7 +25,7 @@ _SAID = {
     jwt.ImmatureSignatureError: "the JWT is not valid yet (nbf, iat)",
     jwt.InvalidAudienceError: "the JWT is for another audience (aud; jwt_audience)",
     jwt.InvalidIssuerError: "the JWT is from another issuer (iss; jwt_issuer)",
-    jwt.InvalidSignatureError: "the JWT's signature is not right",
+    jwt.InvalidSignatureError: "the JWT's signature is wrong",
 }
 
 

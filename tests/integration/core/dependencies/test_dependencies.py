@@ -281,10 +281,10 @@ async def test_a_run_for_one_tenant_is_followed_for_that_tenant() -> None:
 @pytest.mark.req("FLW-1")
 async def test_cycles_are_refused_where_they_are_made() -> None:
     app = Mainspring("memory://")
-    with pytest.raises(InvalidValue, match="It goes round: a after a"):
+    with pytest.raises(InvalidValue, match="This is a cycle: a after a"):
         app.job("a", after="a")(lambda: None)
     app.job("b", after="c")(lambda: None)
-    with pytest.raises(InvalidValue, match="It goes round: c after b after c"):
+    with pytest.raises(InvalidValue, match="This is a cycle: c after b after c"):
         app.job("c", after=["b"])(lambda: None)
     app.job("c")(lambda: None)
     for wrong, match in [(5, "after"), ([1], "after"), ("no name", "after")]:
@@ -308,11 +308,11 @@ async def test_a_cycle_over_two_applications_or_after_a_revert_is_refused() -> N
     await first.open()
     second.job("c", after="b")(lambda: None)
     await second.open()
-    with pytest.raises(InvalidValue, match="It goes round: a after c after b after a"):
+    with pytest.raises(InvalidValue, match="This is a cycle: a after c after b after a"):
         await first.update_job("a", after="c")
     await first.update_job("b", after=[])
     await first.update_job("a", after="c")
-    with pytest.raises(InvalidValue, match="It goes round: b after a after c after b"):
+    with pytest.raises(InvalidValue, match="This is a cycle: b after a after c after b"):
         await first.revert_job("b")
     with pytest.raises(InvalidValue, match="Did you mean 'c'"):
         await first.update_job("b", after="cc")

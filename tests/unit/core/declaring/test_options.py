@@ -153,7 +153,7 @@ def test_options_become_exact_values(options: dict[str, Any], field: str, expect
         ({"priority": "high"}, "priority: 'high' is not valid; allowed: a whole number from -32768 to 32767"),
         ({"max_attempts": 0}, "max_attempts: 0 is not valid; allowed: a whole number from 1 to 1000"),
         ({"retry": "often"}, "retry: 'often' is not valid; allowed: a Retry(...), or 'queue', 'tenant' or 'patient'"),
-        ({"retry": 3}, "The number of tries is max_attempts=3"),
+        ({"retry": 3}, "The number of attempts is max_attempts=3"),
         ({"timeout": -1}, "timeout: -1 is not valid; allowed: a positive, finite duration"),
         ({"timeout": 0}, "timeout: 0 is not valid; allowed: a duration above zero"),
         ({"grace": "soon"}, "grace: 'soon' is not valid; allowed: seconds, a timedelta, or text"),

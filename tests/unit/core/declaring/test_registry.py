@@ -317,7 +317,7 @@ def test_handlers_that_could_only_fail_later_are_refused() -> None:
         yield
 
     for odd, message in (
-        (generator, "Remove its yield"),
+        (generator, "Remove the yield"),
         (timed()(sync_shop), "make its wrapper async def"),
         (5, "handler 'odd': 5 is not valid; allowed: a function, or an object with perform or execute"),
         (Handler, "A class needs a method"),

@@ -249,7 +249,7 @@ def test_arguments_and_stored_filters_have_the_fields_of_the_tables() -> None:
 
 @pytest.mark.req("SRC-3")
 def test_nobody_steers_everything_by_leaving_filters_out() -> None:
-    with pytest.raises(InvalidValue, match="Say which are meant"):
+    with pytest.raises(InvalidValue, match="Name the items, or give at least one filter"):
         bulk_execution_filter({"job": None}, NOW)
-    with pytest.raises(InvalidValue, match="Say which are meant"):
+    with pytest.raises(InvalidValue, match="Name the items, or give at least one filter"):
         bulk_job_filter({})

@@ -178,7 +178,12 @@ LIMITED = msgspec.json.encode([{"key": "k", "concurrency": 2}]).decode()
             [run(queue="mail")],
             ["queue_not_served: no worker that has the handler serves the queue 'mail'"],
         ),
-        (job().with_changes(cancelled=NOW), [], [run()], ["cancelled: its job is cancelled, and so will it be"]),
+        (
+            job().with_changes(cancelled=NOW),
+            [],
+            [run()],
+            ["cancelled: its job is cancelled, so it will be cancelled too"],
+        ),
         (
             job(),
             [worker()],
