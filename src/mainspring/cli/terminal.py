@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import traceback
 from types import TracebackType
 from typing import Any
@@ -32,12 +33,14 @@ def confirm(question: str, *, err: bool = False) -> None:
 
 
 def json_text(data: Any, indent: int | None = None) -> str:
-    r"""JSON with readable text in it, and `\u` escapes for all that is not printable.
+    r"""JSON with readable text in it, and `\u` escapes for all that is not printable. It is ASCII alone where standard
+    output does not take every character, so that programs lose none.
 
     >>> json_text({"naïve": "\x1b\x9b\u202e"})
     '{"naïve": "\\u001b\\u009b\\u202e"}'
     """
-    text = json.dumps(data, indent=indent, ensure_ascii=False, default=str)
+    unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    text = json.dumps(data, indent=indent, ensure_ascii=not unicode, default=str)
     return _BEYOND_ASCII.sub(lambda found: "".join(map(_in_json, found[0])), text)
 
 

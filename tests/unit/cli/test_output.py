@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import sys
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from mainspring.cli.screens.output import (
     compact,
     moment,
     moment_in,
+    print_json,
     progress_text,
     relative,
     rough,
@@ -189,6 +191,17 @@ def test_a_terminal_without_unicode_gets_most_of_the_words(monkeypatch: pytest.M
     assert main(["cron", "explain", "* * * * *", "--count", "1"]) == 0
     print_table([Column("NAME", str)], ["caf\u00e9 \u2026"])
     assert out.buffer.getvalue().endswith("caf\u00e9 ?\n".encode("latin-1"))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
+def test_json_keeps_every_character_whatever_the_output_can_write(
+    monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace", write_through=True)
+    monkeypatch.setattr("sys.stdout", out)
+    data = {"name": "caf\u00e9 \u2026 \u65e5\u672c"}
+    print_json(data)
+    assert json.loads(out.buffer.getvalue()) == data  # read as UTF-8, as programs do
 
 
 @pytest.mark.req("API-12")
