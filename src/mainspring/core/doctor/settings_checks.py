@@ -201,7 +201,7 @@ def any_audience(settings: SettingFacts) -> Iterator[Found]:
 
 def private_urls(settings: SettingFacts) -> Iterator[Found]:
     if settings.private_urls:
-        yield Found("private_urls is on: pings and webhooks may reach this machine and its cloud's metadata service")
+        yield Found("private_urls is on: pings and webhooks may reach this machine and its private network")
 
 
 # --- Redis ------------------------------------------------------------------------------------------------------------
