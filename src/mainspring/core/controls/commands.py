@@ -132,7 +132,7 @@ class Controls:
         ids = [worker.id for worker in await self._queries.workers()]
         found = [each for each in ids if id and (each.startswith(id) or each.endswith(id))]
         if len(found) > 1:
-            raise InvalidValue("worker", id, f"the id of one worker; {len(found)} begin or end so", "Give more of it")
+            raise InvalidValue("worker", id, f"the id of one worker; {len(found)} workers match", "Give more of it")
         if not found:
             raise WorkerNotFound(id)
         return found[0]
