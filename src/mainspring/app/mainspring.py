@@ -195,10 +195,9 @@ class Mainspring:
         return self._runtime.setup.add(hook)
 
     def around(self, hook: F) -> F:
-        """Run code before and after every handler, in the thread or process of the handler: a generator, whose code
-        before the `yield` runs before the handler, and whose code after it runs afterwards. A plain generator
-        surrounds plain functions, and an async generator surrounds coroutines. Functions that list tenants are
-        surrounded too.
+        """Run code around every handler, in the thread or process of the handler. The hook is a generator: its code
+        before the `yield` runs before the handler, and its code after the `yield` runs after it. Plain generators run
+        around plain functions, async generators around coroutines. Hooks also run around functions that list tenants.
 
         ```python
         @app.around

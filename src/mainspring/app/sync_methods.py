@@ -900,8 +900,8 @@ class SyncWebhooks:
     def undelivered(
         self, id: str, *, since: When | None = None, until: When | None = None, limit: int = 1000
     ) -> list[Execution]:
-        """The messages that never reached an endpoint and are not tried any more: the newest delivery of each, which
-        failed for good or was cancelled. `app.bulk.executions("retry", [...])` sends them again under the same
+        """For each message that never reached the endpoint and is not tried any more, its newest delivery, which failed
+        for good or was cancelled. `app.bulk.executions("retry", [...])` sends these messages again under the same
         `webhook-id`."""
         return self._caller.call(self._target.undelivered(id, since=since, until=until, limit=limit))
 

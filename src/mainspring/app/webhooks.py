@@ -110,8 +110,8 @@ class AppWebhooks:
     async def undelivered(
         self, id: str, *, since: When | None = None, until: When | None = None, limit: int = 1_000
     ) -> list[Execution]:
-        """The messages that never reached an endpoint and are not tried any more: the newest delivery of each, which
-        failed for good or was cancelled. `app.bulk.executions("retry", [...])` sends them again under the same
+        """For each message that never reached the endpoint and is not tried any more, its newest delivery, which failed
+        for good or was cancelled. `app.bulk.executions("retry", [...])` sends these messages again under the same
         `webhook-id`."""
         most = whole("limit", limit, 1, 1_000)
         found = await (await self._runtime.engine()).webhooks.undelivered(id, since, until, most)
