@@ -28,7 +28,7 @@ _REQUEST_ID = {
     "name": "X-Request-Id",
     "in": "header",
     "required": False,
-    "description": "An id of your own for this request. An invalid one is replaced; the answer has the id in use.",
+    "description": "An id of your choice for this request. An invalid one is replaced; the response has the id in use.",
     "schema": {"type": "string"},
 }
 _ANSWERED_ID = {
@@ -39,7 +39,7 @@ _ANSWERED_ID = {
 _SCHEMAS = "#/components/schemas/"
 _WINDOW: dict[str, Any] = {
     WINDOW: {"$ref": f"{_SCHEMAS}TriggerWindow"},
-    **{name: {"type": "string", "description": f"Either both of these or `{WINDOW}`."} for name in BOUNDS},
+    **{name: {"type": "string", "description": f"Give either both of these or `{WINDOW}`."} for name in BOUNDS},
 }
 
 Document = dict[str, Any]

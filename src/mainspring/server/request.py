@@ -46,7 +46,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[!-~]+$",
-        description="A key of your own: the same key and request get the same answer for 24 hours.",
+        description="A key of your choice: for 24 hours, the same key and request get the same answer.",
     ),
 ]
 IfMatch = Annotated[
@@ -55,7 +55,7 @@ IfMatch = Annotated[
         alias="If-Match",
         pattern=r'^(\*|"[!#-+.-~-]{1,98}")$',
         examples=['"0a1b2c3d4e5f-7"'],
-        description="The ETag of what you change, as you saw it: if it has changed since, nothing is done (412); or *.",
+        description="The ETag of the resource as you read it; if it has changed since, nothing is done (412). Or *.",
     ),
 ]
 TraceParent = Annotated[

@@ -185,7 +185,7 @@ def _final(outcome: Outcome) -> Outcome:
     """A handler that asks for another try gets none here."""
     if outcome.end != "snoozed":
         return outcome
-    reason = f"asked for another try in {outcome.delay:g} s, which exec does not make"
+    reason = f"asked for another attempt in {outcome.delay:g} s, which exec does not make"
     return msgspec.structs.replace(outcome, end="cancelled", delay=0.0, reason=reason)
 
 

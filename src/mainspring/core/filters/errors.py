@@ -12,7 +12,7 @@ FIELDS = table_of(
     Field(name="job", kind="name", meaning="a job in which it occurred"),
     Field(name="tenant", meaning="a tenant for which it occurred"),
     Field(name="since", kind="instant", meaning="last seen at this time or later; `2h` is two hours ago"),
-    Field(name="muted", kind="switch", meaning="whether it fires no alerts"),
+    Field(name="muted", kind="switch", meaning="whether it is muted"),
 )
 """Every filter of error groups by its name."""
 

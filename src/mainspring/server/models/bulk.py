@@ -108,7 +108,7 @@ Pace = Annotated[
     Field(description='Items per second at most, or text such as "60/m".', examples=["100/s"]),
 ]
 _Params = Annotated[dict[str, Any], Field(description="New values of single parameters; the others stay.")]
-_Remove = Annotated[list[Short], Field(max_length=100, description="Parameters to take away.")]
+_Remove = Annotated[list[Short], Field(max_length=100, description="Parameters to remove.")]
 
 
 class _Start(_Chosen):
@@ -134,7 +134,7 @@ class ExecutionBulkStart(_Start):
     params: _Params | None = None
     remove: _Remove | None = None
     probe: Annotated[
-        int, Field(ge=0, le=100, description="Run so many first, and the rest only if all of them complete."), WHOLE
+        int, Field(ge=0, le=100, description="Run this many first, and the rest only if all of them complete."), WHOLE
     ] = 0
 
 
@@ -165,7 +165,7 @@ class ErrorBulkStart(_Chosen):
     ids: _Ids | None = None
     filter: ErrorBulkFilter | None = None
     note: Annotated[Reason | None, Field(description="Why; stored with the mute.")] = None
-    dry_run: Annotated[bool, Field(description="Only say what would become of them.")] = False
+    dry_run: Annotated[bool, Field(description="Only show what would happen to them.")] = False
 
 
 BulkStart = Annotated[ExecutionBulkStart | JobBulkStart | ErrorBulkStart, Field(discriminator="target")]
@@ -188,7 +188,7 @@ class BulkActionsJson(ShortListJson):
 class BulkItemList(QueryFields):
     status: Literal["planned", "done", "refused", "skipped"] | None = None
     limit: Limit = 100
-    cursor: Annotated[Short | None, Field(description="`next_cursor` of the page before.")] = None
+    cursor: Annotated[Short | None, Field(description="`next_cursor` of the previous page.")] = None
 
 
 class BulkItemsJson(JsonForm):

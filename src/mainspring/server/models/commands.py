@@ -21,7 +21,7 @@ class RetryEdit(Strict):
     params: Annotated[dict[str, Any] | None, Field(description="New values of single parameters; the others stay.")] = (
         None
     )
-    remove: Annotated[list[Short] | None, Field(max_length=100, description="Parameters to take away.")] = None
+    remove: Annotated[list[Short] | None, Field(max_length=100, description="Parameters to remove.")] = None
 
 
 class Pause(Strict):

@@ -13,12 +13,12 @@ from .fields import MOST_OFFSET, WHOLE, Limit, LocalTime, QueryFields, Reason, S
 
 
 class ErrorList(QueryFields):
-    job: Annotated[Short | None, Field(description="It occurred in this job.")] = None
-    tenant: Annotated[Short | None, Field(description="It occurred for this tenant.")] = None
+    job: Annotated[Short | None, Field(description="Only errors that occurred in this job.")] = None
+    tenant: Annotated[Short | None, Field(description="Only errors that occurred for this tenant.")] = None
     since: Annotated[LocalTime | None, Field(description="Last seen at this time or later; `2h` is two hours ago.")] = (
         None
     )
-    muted: Annotated[bool | None, Field(description="Whether it fires no alerts.")] = None
+    muted: Annotated[bool | None, Field(description="Whether it is muted.")] = None
     sort: Annotated[
         Literal["last_seen", "count", "first_seen"], Field(description="The greatest or the latest first.")
     ] = "last_seen"
@@ -45,6 +45,6 @@ class ErrorRetry(Strict):
 
     pace: Pace | None = None
     probe: Annotated[
-        int, Field(ge=0, le=100, description="Run so many first, and the rest if they complete."), WHOLE
+        int, Field(ge=0, le=100, description="Run this many first, and the rest if they complete."), WHOLE
     ] = 0
     note: Reason | None = None

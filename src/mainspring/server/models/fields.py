@@ -34,7 +34,7 @@ Text = Annotated[str, Field(max_length=1_000, pattern=NO_NUL)]
 Short = Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
 Cursor = Annotated[
     str,
-    Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", description="`next_cursor` of the page before."),
+    Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", description="`next_cursor` of the previous page."),
 ]
 """The cursor of a list whose items have ids that sort by time."""
 Offset = Annotated[int, Field(ge=0, le=MOST_OFFSET, description="How many items to skip; not together with `cursor`.")]

@@ -29,7 +29,7 @@ class HookRotate(Strict):
     model_config = ConfigDict(json_schema_extra={"examples": [{"overlap": "24h"}]})
 
     secret: SecretText | None = None
-    overlap: Annotated[Duration, Field(description="How long the secrets before it stay valid.")] = "24h"
+    overlap: Annotated[Duration, Field(description="How long earlier secrets stay valid.")] = "24h"
 
 
 class HookList(ShortList):

@@ -54,7 +54,7 @@ class RetryFields(Strict):
     initial: Duration = 2.0
     multiplier: Annotated[float, Field(ge=1, le=100)] | None = None
     max: Duration | None = None
-    jitter: Annotated[float, Field(ge=0, le=1, description="Spreads each wait by up to that share.")] = 0.0
+    jitter: Annotated[float, Field(ge=0, le=1, description="Varies each wait by up to this share.")] = 0.0
     delays: Annotated[list[Duration], Field(max_length=100, description="The last one repeats.", default_factory=list)]
 
 
@@ -234,7 +234,7 @@ class JobList(JobFilterFields):
     limit: Annotated[int, Field(ge=1, le=MOST_PER_PAGE)] = PAGE
     offset: Offset = 0
     cursor: Annotated[
-        str | None, Field(max_length=100, pattern=NO_NUL, description="`next_cursor` of the page before.")
+        str | None, Field(max_length=100, pattern=NO_NUL, description="`next_cursor` of the previous page.")
     ] = None
     system: System = False
 
@@ -244,6 +244,6 @@ class JobRemoval(Strict):
 
     force: Annotated[
         bool,
-        Field(description="Also while executions wait or run (they are cancelled), or while other jobs follow it."),
+        Field(description="Even if executions wait or run (they are cancelled), or other jobs come after it."),
     ] = False
     purge: Annotated[bool, Field(description="Remove its history too.")] = False

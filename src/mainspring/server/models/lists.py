@@ -78,7 +78,7 @@ class SysJobList(QueryFields):
     ] = None
     cursor: Annotated[
         str | None,
-        Field(min_length=1, max_length=100, pattern=NO_NUL, description="The id of the last job of the page before."),
+        Field(min_length=1, max_length=100, pattern=NO_NUL, description="The id of the last job of the previous page."),
     ] = None
 
 

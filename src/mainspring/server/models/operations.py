@@ -21,8 +21,8 @@ class ActivitySpan(QueryFields):
 
 class WorkerList(ShortList):
     role: Literal["scheduler", "worker", "api"] | None = None
-    queue: Annotated[Short | None, Field(description="Takes from this queue.")] = None
-    handler: Annotated[Short | None, Field(description="Has this code.")] = None
+    queue: Annotated[Short | None, Field(description="Only workers that serve this queue.")] = None
+    handler: Annotated[Short | None, Field(description="Only workers that have this handler.")] = None
     sort: Literal[
         "id", "-id", "host", "-host", "started_at", "-started_at", "last_heartbeat_at", "-last_heartbeat_at"
     ] = "id"

@@ -61,5 +61,7 @@ class QueuesJson(ShortListJson):
 
 class ScaleRequest(QueryFields):
     queue: Annotated[Name | None, Field(description="All queues together if it is left out.")] = None
-    min: Annotated[int, Field(ge=0, le=MOST_PROCESSES, description="The least `wanted` that is answered.")] = 0
-    max: Annotated[int, Field(ge=0, le=MOST_PROCESSES, description="The greatest; not below `min`.")] = MOST_PROCESSES
+    min: Annotated[int, Field(ge=0, le=MOST_PROCESSES, description="The minimum of `wanted`.")] = 0
+    max: Annotated[int, Field(ge=0, le=MOST_PROCESSES, description="The maximum of `wanted`; at least `min`.")] = (
+        MOST_PROCESSES
+    )

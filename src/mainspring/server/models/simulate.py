@@ -29,7 +29,7 @@ class SimulationQuery(QueryFields):
         list[Annotated[str, Field(min_length=3, max_length=200, pattern=NO_NUL)]] | None,
         Field(
             max_length=MOST_NAMES,
-            description="What if a run took so long? `report=45m`; may be repeated. Otherwise the mean of past runs.",
+            description="How long runs take: `report=45m`; may be repeated. By default, the mean of past runs.",
         ),
     ] = None
     timezone: Annotated[
@@ -48,7 +48,7 @@ class SimulationJson(JsonForm, rename={"begin": "from", "end": "to"}):
     timezone: str
     totals: ForecastTotalsJson
     unfinished: Annotated[list[str], Meta(description="Jobs with more runs than were forecast; totals count those.")]
-    left_out: Annotated[int, Meta(description="How many jobs were not forecast: those that run last.")]
+    left_out: Annotated[int, Meta(description="How many jobs were not forecast; they are those that run last.")]
     on_demand: Annotated[list[str], Meta(description="Jobs without runs to come: paused, disabled, or on demand.")]
     clock_changes: list[ClockChangeJson]
     jobs: list[JobForecastJson]

@@ -27,7 +27,7 @@ class TemplateCreate(JobFields):
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     name: Name
-    handler: Annotated[Name, Field(description="The code that jobs made from it run.")]
+    handler: Annotated[Name, Field(description="The handler of jobs created from this template.")]
 
 
 class TemplateUpdate(JobFields):

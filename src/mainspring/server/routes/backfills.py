@@ -93,14 +93,14 @@ async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]
     return ListResponse(listed(await in_turns(found, lambda row: backfill_json(backfill_view(row))), wanted))
 
 
-@router.get("/{id}", operation_id="get_backfill", responses=answers({200: (BackfillJson, "How far it is.")}, 404))
+@router.get("/{id}", operation_id="get_backfill", responses=answers({200: (BackfillJson, "Its progress.")}, 404))
 async def get_backfill(call: Viewing, id: BackfillId) -> Response:
     return respond(json(backfill_json(backfill_view(await _found(call, id)))))
 
 
 @router.post("/{id}/pause", operation_id="pause_backfill", openapi_extra=REVERSIBLE, responses=_ONE)
 async def pause_backfill(call: Posting, id: BackfillId, body: Empty | None = None) -> Response:
-    """No more windows are started; what runs ends as usual."""
+    """Pause a backfill: no more windows are started, and running windows end as usual."""
     return await _steer(call, id, lambda: call.engine.backfills.pause(id, by=call.by))
 
 
@@ -111,6 +111,6 @@ async def resume_backfill(call: Posting, id: BackfillId, body: Empty | None = No
 
 @router.post("/{id}/cancel", operation_id="cancel_backfill", responses=_ONE)
 async def cancel_backfill(call: Posting, id: BackfillId, body: Cancel | None = None) -> Response:
-    """No more windows are started, and what waits or runs is cancelled."""
+    """Cancel a backfill: no more windows are started, and waiting and running ones are cancelled."""
     reason = None if body is None else body.reason
     return await _steer(call, id, lambda: call.engine.backfills.cancel(id, by=call.by, reason=reason))

@@ -92,7 +92,7 @@ async def list_bulks(call: Viewing, wanted: Annotated[BulkList, Query()]) -> Res
     "/{id}",
     operation_id="get_bulk",
     openapi_extra=DEFAULT_TOOL,
-    responses=answers({200: (BulkActionJson, "How far it is.")}, 404),
+    responses=answers({200: (BulkActionJson, "Its progress.")}, 404),
 )
 async def get_bulk(call: Viewing, id: BulkId) -> Response:
     """The progress of a bulk action: its state, the number of its items, and their outcomes."""

@@ -39,7 +39,7 @@ _ICS = "the text of an .ics file, which begins with BEGIN:VCALENDAR"
     responses=answers({200: (CalendarsJson, "Calendars without their entries.")}),
 )
 async def list_calendars(call: Viewing, wanted: Annotated[CalendarList, Query()]) -> Response:
-    """How many entries each has, and who set it."""
+    """All calendars, each with the number of its entries and who set it."""
     return respond(json(listed(map(_summary, await call.engine.calendars.all()), wanted)))
 
 
@@ -58,8 +58,8 @@ async def get_calendar(call: Viewing, name: CalendarName) -> Response:
     responses=answers({200: (CalendarJson, "The calendar as it is now.")}),
 )
 async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -> Response:
-    """Put a calendar in place of what is stored under its name. It stays until it is set again or reverted; schedulers
-    follow within seconds. Needs the right to change every job that names it."""
+    """Store a calendar, replacing any of the same name. It stays until it is set again or reverted; schedulers
+    follow within seconds. This needs the right to change every job that names the calendar."""
     blocks = await asyncio.to_thread(_blocks, name, body)  # an .ics file takes seconds to read
     with _named("entries"):
         view = await call.engine.calendars.set(name, Calendar(blocks), by=call.by, check=_check(call))
@@ -72,7 +72,7 @@ async def set_calendar(call: Operating, name: CalendarName, body: CalendarSet) -
     responses=answers({200: (CalendarJson, "The calendar as it is now.")}, 404, 409, 422),
 )
 async def revert_calendar(call: Posting, name: CalendarName, body: Empty | None = None) -> Response:
-    """Back to what code declares. Needs the right to change every job that names it."""
+    """Restore a calendar to what code declares. This needs the right to change every job that names the calendar."""
 
     async def work(_: str | None) -> Answer:
         return json(calendar_json(await call.engine.calendars.revert(name, by=call.by, check=_check(call))))
@@ -87,7 +87,8 @@ async def revert_calendar(call: Posting, name: CalendarName, body: Empty | None 
     responses=answers({204: (None, "It is gone.")}, 404, 409),
 )
 async def remove_calendar(call: Operating, name: CalendarName) -> Response:
-    """Refused while a job names it. One that code declares comes back at the next start."""
+    """Remove a calendar. This is refused while a job names it. A calendar that code declares comes back at the next
+    start."""
     await call.engine.calendars.remove(name, by=call.by)
     return respond(Answer(204))
 

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/api/v1", tags=["cluster"], route_class=GuardedRoute)
     "/workers",
     operation_id="list_workers",
     openapi_extra=DEFAULT_TOOL,
-    responses=answers({200: (WorkersJson, "Processes that take part.")}),
+    responses=answers({200: (WorkersJson, "The running processes.")}),
 )
 async def list_workers(call: Viewing, wanted: Annotated[WorkerList, Query()]) -> Response:
     """The running processes: roles, queues, handlers, release, and how busy each one is."""
@@ -65,7 +65,7 @@ async def list_handlers(call: Viewing, wanted: Annotated[HandlerList, Query()]) 
     "/locks",
     operation_id="list_locks",
     openapi_extra=DEFAULT_TOOL,
-    responses=answers({200: (LocksJson, "What is held.")}),
+    responses=answers({200: (LocksJson, "The locks.")}),
 )
 async def list_locks(call: Viewing, wanted: Annotated[LockList, Query()]) -> Response:
     """Named locks, and the keys of live executions that exclude others: the holder of each, since when and until when.

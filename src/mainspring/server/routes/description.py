@@ -37,7 +37,7 @@ async def get_description(request: Request) -> Response:
     "/api/v1/me",
     operation_id="get_me",
     tags=["tokens"],
-    responses=answers({200: (PrincipalJson, "Who asks, with which role.")}),
+    responses=answers({200: (PrincipalJson, "The caller's name and role.")}),
 )
 async def get_me(call: Viewing) -> Response:
     """The name that audit records show for you, your role, and how you logged in: with a token, a JWT, or as a user of

@@ -132,7 +132,8 @@ async def retry_execution(
     body: RetryEdit | None = None,
     wait: Wait = None,
     only: Annotated[
-        Literal["failed"] | None, Query(description="Of a parent: a new one, for the tenants that did not complete.")
+        Literal["failed"] | None,
+        Query(description="For a parent: a new execution, for the tenants that did not complete."),
     ] = None,
 ) -> Response:
     """Run a failed execution again, as a new one with the same parameters, window and tenant; `params` and `remove`
@@ -188,7 +189,7 @@ async def get_execution_logs(call: Viewing, id: ExecutionId, wanted: Annotated[L
 @router.get(
     "/{id}/progress",
     operation_id="get_execution_progress",
-    responses=answers({200: (ProgressJson, "How far it is.")}, 404),
+    responses=answers({200: (ProgressJson, "Its progress.")}, 404),
 )
 async def get_execution_progress(call: Viewing, id: ExecutionId) -> Response:
     execution = await _found(call, id)
@@ -211,8 +212,8 @@ async def stream_execution(
         str | None, Header(alias="Last-Event-ID", max_length=32, description="Only log lines after this one.")
     ] = None,
 ) -> Response:
-    """What happens to it, as server-sent events, up to its end. It ends within seconds when the token it was asked for
-    with is revoked or expires."""
+    """Stream the events of an execution as server-sent events until it ends. The stream closes within seconds if the
+    token of the request is revoked or expires."""
     execution = await _found(call, id)
     streams: Streams = call.request.app.state.streams
     who = call.stream_holder()

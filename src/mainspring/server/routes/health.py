@@ -22,7 +22,7 @@ class HealthJson(JsonForm):
 router = APIRouter(tags=["health"], dependencies=[Depends(anyone)], route_class=GuardedRoute)
 
 
-@router.get("/healthz", operation_id="healthz", responses=answers({200: (HealthJson, "This process lives.")}))
+@router.get("/healthz", operation_id="healthz", responses=answers({200: (HealthJson, "This process is alive.")}))
 async def healthz() -> Response:
     return respond(json({"status": "ok"}))
 
@@ -30,12 +30,11 @@ async def healthz() -> Response:
 @router.get(
     "/readyz",
     operation_id="readyz",
-    responses=answers(
-        {200: (HealthJson, "It can do its part."), 503: (HealthJson, "It cannot, for now; the log says why.")}
-    ),
+    responses=answers({200: (HealthJson, "It is ready."), 503: (HealthJson, "It is not ready; the log says why.")}),
 )
 async def readyz(request: Request) -> Response:
-    """The store answers, its schema is right, and, in a process that schedules, ticks are looked for."""
+    """Whether the store answers, its schema is right and, in a process with the role scheduler, the search for ticks
+    works."""
     try:
         engine = await request.app.state.application.engine()
         troubles = await engine.overview.troubles(engine.node)

@@ -38,7 +38,7 @@ _BODY = {"requestBody": {"required": True, "content": {"application/json": {"sch
     status_code=202,
     dependencies=[Depends(signature)],
     openapi_extra=_BODY,
-    responses=answers({202: (DeliveredJson, "The execution, the same for every repetition of a delivery.")}, 404, 409),
+    responses=answers({202: (DeliveredJson, "The execution; repetitions of a delivery get the same one.")}, 404, 409),
 )
 async def receive_delivery(request: Request, name: HookName) -> Response:
     """Trigger the job of this hook. The signature is the credential: Standard Webhooks (`webhook-id`,
@@ -66,8 +66,8 @@ async def get_hook(call: Viewing, name: HookName) -> Response:
 
 @router.put("/api/v1/hooks/{name}", operation_id="set_hook", responses=answers(_ONE, 409, 422))
 async def set_hook(call: AdminPosting, name: HookName, body: HookSet) -> Response:
-    """Let signed requests to `/hooks/{name}` trigger a job. A hook that is there keeps its secrets unless another one
-    is given; the answer to a repeated `Idempotency-Key` holds no secret."""
+    """Let signed requests to `/hooks/{name}` trigger a job. An existing hook keeps its secrets unless you give
+    another one; the answer to a repeated `Idempotency-Key` holds no secret."""
     made: HookWithSecret | None = None
 
     async def work(_: str | None) -> Answer:
@@ -86,8 +86,8 @@ async def set_hook(call: AdminPosting, name: HookName, body: HookSet) -> Respons
 
 @router.post("/api/v1/hooks/{name}/rotate", operation_id="rotate_hook_secret", responses=answers(_ONE, 404, 409, 422))
 async def rotate_hook_secret(call: AdminPosting, name: HookName, body: HookRotate | None = None) -> Response:
-    """Add a secret; those before it stay valid for `overlap`. The answer to a repeated `Idempotency-Key` holds no
-    secret."""
+    """Add a secret to a hook; earlier ones stay valid for `overlap`. The answer to a repeated `Idempotency-Key` holds
+    no secret."""
     given, made = body or HookRotate(), None
 
     async def work(_: str | None) -> Answer:

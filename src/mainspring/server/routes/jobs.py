@@ -55,12 +55,12 @@ async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Respo
 
 
 async def create_job(call: Posting, body: JobCreate) -> Response:
-    """A job with a schedule or an interval; without either it runs once, at once."""
+    """Create a job. Without a schedule or an interval, it runs once, immediately."""
     return await _create(call, body.name, body.handler, body, {})
 
 
 async def create_open_job(call: Posting, body: OpenJobCreate) -> Response:
-    """A job with a schedule or an interval; without either it runs once, at once. Unlisted fields are parameters."""
+    """Create a job. Without a schedule or an interval, it runs once, immediately. Unlisted fields are parameters."""
     handler = body.handler or call.application.settings.api_handler
     return await _create(call, body.name, handler or "", body, body.model_extra or {})
 
@@ -158,8 +158,8 @@ async def get_job(call: Viewing, id: JobId) -> Response:
     "/{id}", operation_id="delete_job", status_code=204, responses=answers({204: (None, "It is gone.")}, 404, 409, 412)
 )
 async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Query()]) -> Response:
-    """Remove a job. Its history stays unless purged. Refused while something of it waits or runs, or while other jobs
-    come after it, unless forced."""
+    """Remove a job. Its history stays unless purged. This is refused while executions of it wait or run, or while
+    other jobs come after it, unless forced."""
     await call.steering.remove_job(id, by=call.by, force=wanted.force, purge=wanted.purge, seen=call.seen)
     return respond(Answer(204))
 
@@ -170,7 +170,7 @@ async def delete_job(call: Changing, id: JobId, wanted: Annotated[JobRemoval, Qu
     responses=answers({200: (JobExecutionPageJson, "One page of executions.")}, 404),
 )
 async def list_job_executions(call: Viewing, id: JobId, wanted: Annotated[JobExecutionList, Query()]) -> Response:
-    """Without a filter, `total` counts all that ever were, also those pruned since."""
+    """The executions of a job. Without a filter, `total` also counts those pruned since."""
     view = await call.engine.queries.job(id)
     lifetime = view.stats.total + view.stats.skipped + view.live.total
     return ListResponse(await job_execution_page(call.engine.queries, wanted, id, lifetime))

@@ -24,19 +24,19 @@ _JOB = answers({200: (JobJson, "The job as it is now.")}, 404, 409, 412, 422)
 
 @router.post("/occurrences/skip", operation_id="skip_occurrence", openapi_extra=REVERSIBLE, responses=_JOB)
 async def skip_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) -> Response:
-    """Leave out the run that is due then; a record of it says by whom."""
+    """Skip the run that is due at this time; a record says who skipped it."""
     return await call.steer(lambda: call.steering.skip_occurrence(id, body.at, by=call.by, seen=call.seen))
 
 
 @router.post("/occurrences/move", operation_id="move_occurrence", openapi_extra=REVERSIBLE, responses=_JOB)
 async def move_occurrence(call: Commanding, id: JobId, body: OccurrenceMove) -> Response:
-    """Run at another time what is due then; all other runs stay where they are."""
+    """Move the run that is due at this time to another time; all other runs stay where they are."""
     return await call.steer(lambda: call.steering.move_occurrence(id, body.at, body.to, by=call.by, seen=call.seen))
 
 
 @router.post("/occurrences/restore", operation_id="restore_occurrence", openapi_extra=REVERSIBLE, responses=_JOB)
 async def restore_occurrence(call: Commanding, id: JobId, body: OccurrenceAt) -> Response:
-    """Take back a skip or a move."""
+    """Undo a skip or a move."""
     return await call.steer(lambda: call.steering.restore_occurrence(id, body.at, by=call.by, seen=call.seen))
 
 

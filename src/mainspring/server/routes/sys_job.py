@@ -24,8 +24,8 @@ router = APIRouter(prefix="/_sys/job", tags=["sys"], dependencies=[Depends(sys_a
 
 @router.get("", operation_id="sys_list_jobs", responses=answers({200: (list[SysJobJson], "Every job.")}))
 async def list_jobs(call: Viewing, wanted: Annotated[SysJobList, Query()]) -> Response:
-    """Every job with its schedule, next run, last run and totals, by id. With `limit` only so many: the next ones come
-    after the last id of these, given as `cursor`."""
+    """Every job with its schedule, next run, last run and totals, by id. With `limit`, at most that many; for the
+    next ones, give the last of these ids as `cursor`."""
     if wanted.limit is not None:
         found = await call.engine.job_lists.page(JobFilter(system=True), limit=wanted.limit, after=wanted.cursor)
         return respond(json(await in_turns(found.jobs, sys_job_json)))

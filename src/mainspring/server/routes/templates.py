@@ -69,7 +69,8 @@ async def list_templates(call: Viewing, wanted: Annotated[TemplateList, Query()]
     responses=answers({201: (TemplateJson, "The new template.")}, 409, 422),
 )
 async def create_template(call: Posting, body: TemplateCreate) -> Response:
-    """Keep a handler and fields of a job under a name. It is checked as a job would be, but for missing parameters."""
+    """Store a handler and fields of a job under a name. They are checked like those of a job, but parameters may be
+    missing."""
 
     async def work(_: str | None) -> Answer:
         await call.may_steer_handler(body.handler)
@@ -87,7 +88,7 @@ async def get_template(call: Viewing, name: TemplateName) -> Response:
 
 @router.put("/{name}", operation_id="update_template", responses=answers(_ONE, 404, 409, 422))
 async def update_template(call: Posting, name: TemplateName, body: TemplateUpdate) -> Response:
-    """Change what is named and leave the rest. Jobs that were made from it stay as they are."""
+    """Change the given fields of a template and leave the rest. Jobs that were created from it stay as they are."""
 
     async def work(_: str | None) -> Answer:
         await _may_change(call, name, body.handler)
@@ -102,7 +103,7 @@ async def update_template(call: Posting, name: TemplateName, body: TemplateUpdat
     "/{name}", operation_id="delete_template", status_code=204, responses=answers({204: (None, "It is gone.")}, 404)
 )
 async def delete_template(call: Operating, name: TemplateName) -> Response:
-    """Remove a template. Jobs that were made from it stay."""
+    """Remove a template. Jobs that were created from it stay."""
     await _may_change(call, name)
     await call.engine.templates.remove(name, by=call.by)
     return respond(Answer(204))
@@ -115,7 +116,7 @@ async def delete_template(call: Operating, name: TemplateName) -> Response:
     responses=answers({201: (CreatedJobJson, "The job, and the execution of one that runs at once.")}, 404, 409, 422),
 )
 async def create_job_from_template(call: Posting, name: TemplateName, body: TemplateJob | None = None) -> Response:
-    """A job with what the template says, but for the fields that are given."""
+    """Create a job from a template; the given fields take precedence over those of the template."""
     wanted = TemplateJob() if body is None else body
 
     async def work(execution_id: str | None) -> Answer:

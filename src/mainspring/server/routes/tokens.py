@@ -23,7 +23,7 @@ TokenId = Annotated[str, Path(max_length=100, description="The id of the token."
 
 @router.get("", operation_id="list_tokens", responses=answers({200: (TokensJson, "Tokens without secrets.")}))
 async def list_tokens(call: Administering, wanted: Annotated[TokenList, Query()]) -> Response:
-    """Every token there is or was, oldest first, without its secret."""
+    """All tokens, including expired and revoked ones, oldest first, without their secrets."""
     return respond(json(listed((token_json(token) for token in await call.engine.tokens.all()), wanted)))
 
 
@@ -34,8 +34,7 @@ async def list_tokens(call: Administering, wanted: Annotated[TokenList, Query()]
     responses=answers({201: (NewTokenJson, "The token, and the only time its text is shown.")}, 409, 422),
 )
 async def create_token(call: AdminPosting, body: TokenCreate) -> Response:
-    """Create a token. What is kept under an `Idempotency-Key` holds no secret: a repeated request shows the token
-    without its text."""
+    """Create a token. The answer to a repeated `Idempotency-Key` shows the token without its text."""
     made: NewToken | None = None
 
     async def work(_: str | None) -> Answer:
@@ -51,6 +50,6 @@ async def create_token(call: AdminPosting, body: TokenCreate) -> Response:
 
 @router.delete("/{id}", operation_id="revoke_token", responses=answers({200: (TokenJson, "It is revoked.")}, 404, 409))
 async def revoke_token(call: Administering, id: TokenId) -> Response:
-    """End a token. Running servers follow within seconds. What is known of it stays in the list."""
+    """Revoke a token. Running servers refuse it within seconds. Its record stays in the list."""
     revoked = await call.engine.tokens.revoke_id(id, by=call.by)
     return respond(json(token_json(revoked)))

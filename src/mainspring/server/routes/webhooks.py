@@ -62,8 +62,8 @@ async def list_webhooks(call: Viewing, wanted: Annotated[WebhookList, Query()]) 
     responses=answers({201: (NewWebhookJson, "The endpoint, and the only time its secret is shown.")}, 409, 422),
 )
 async def create_webhook(call: AdminPosting, body: WebhookCreate) -> Response:
-    """Send events to this address. All processes follow within about two seconds. The answer to a repeated
-    `Idempotency-Key` holds no secret."""
+    """Create an endpoint: events are sent to its address. All processes follow within about two seconds. The answer to
+    a repeated `Idempotency-Key` holds no secret."""
 
     async def make() -> NewWebhook:
         return await call.engine.webhooks.create(**body.model_dump(exclude_unset=True), by=call.by)
@@ -80,7 +80,7 @@ async def get_webhook(call: Viewing, id: WebhookId) -> Response:
 
 @router.put("/{id}", operation_id="update_webhook", responses=_NOW)
 async def update_webhook(call: AdminCommanding, id: WebhookId, body: WebhookUpdate) -> Response:
-    """Change what is named and leave the rest. What waits is sent to the new address."""
+    """Change the given fields of an endpoint and leave the rest. Waiting deliveries go to the new address."""
     changes = body.model_dump(exclude_unset=True)
     return await _steer(call, lambda: call.engine.webhooks.update(id, changes, by=call.by, seen=call.seen))
 
@@ -92,20 +92,21 @@ async def update_webhook(call: AdminCommanding, id: WebhookId, body: WebhookUpda
     responses=answers({204: (None, "It is gone.")}, 404, 412),
 )
 async def remove_webhook(call: AdminChanging, id: WebhookId) -> Response:
-    """What waits for it is cancelled. The history of its deliveries stays."""
+    """Remove an endpoint. Its waiting deliveries are cancelled; the history of its deliveries stays."""
     await call.engine.webhooks.remove(id, by=call.by, seen=call.seen)
     return respond(Answer(204))
 
 
 @router.post("/{id}/enable", operation_id="enable_webhook", openapi_extra=REVERSIBLE, responses=_NOW)
 async def enable_webhook(call: AdminCommanding, id: WebhookId, body: Empty | None = None) -> Response:
-    """Send to it again. What was cancelled while it was disabled is sent by a bulk retry of its deliveries."""
+    """Enable an endpoint again. A bulk retry of its deliveries sends those that were cancelled while it was
+    disabled."""
     return await _steer(call, lambda: call.engine.webhooks.enable(id, by=call.by, seen=call.seen))
 
 
 @router.post("/{id}/disable", operation_id="disable_webhook", openapi_extra=REVERSIBLE, responses=_NOW)
 async def disable_webhook(call: AdminCommanding, id: WebhookId, body: WebhookDisable | None = None) -> Response:
-    """Send nothing more to it, and cancel what waits."""
+    """Disable an endpoint: nothing more is sent to it, and waiting deliveries are cancelled."""
     reason = None if body is None else body.reason
     return await _steer(call, lambda: call.engine.webhooks.disable(id, reason=reason, by=call.by, seen=call.seen))
 
@@ -116,8 +117,8 @@ async def disable_webhook(call: AdminCommanding, id: WebhookId, body: WebhookDis
     responses=answers({200: (NewWebhookJson, "The endpoint with its new secret.")}, 404, 409, 412, 422),
 )
 async def rotate_webhook_secret(call: AdminCommanding, id: WebhookId, body: WebhookRotate | None = None) -> Response:
-    """A new secret. Until `overlap` is over messages are signed with both. The answer to a repeated `Idempotency-Key`
-    holds no secret."""
+    """Give an endpoint a new secret. Until `overlap` is over, messages are signed with both. The answer to a repeated
+    `Idempotency-Key` holds no secret."""
     given = body or WebhookRotate()
 
     async def make() -> NewWebhook:
@@ -140,7 +141,7 @@ async def rotate_webhook_secret(call: AdminCommanding, id: WebhookId, body: Webh
     ),
 )
 async def send_test(call: AdminPosting, id: WebhookId, body: Empty | None = None, wait: Wait = None) -> Response:
-    """Send a message of the type `webhook.test` now, once, also to an endpoint that is disabled."""
+    """Send one message of the type `webhook.test` now, even if the endpoint is disabled."""
     patience = seconds(wait)
 
     async def work(_: str | None) -> Answer:
@@ -158,8 +159,8 @@ async def send_test(call: AdminPosting, id: WebhookId, body: Empty | None = None
     responses=answers({200: (ExecutionPageJson, "One page of deliveries.")}, 404),
 )
 async def list_deliveries(call: Viewing, id: WebhookId, wanted: Annotated[DeliveryList, Query()]) -> Response:
-    """What was and will be sent to it, newest first. A delivery is an execution of the job `mainspring.webhooks`, whose
-    tenant is the endpoint: retry or cancel it as any other."""
+    """The deliveries of an endpoint, newest first, including those not sent yet. A delivery is an execution of the
+    job `mainspring.webhooks`, whose tenant is the endpoint: retry or cancel it like any other execution."""
     await call.engine.webhooks.get(id)
     executions = JobExecutionList.model_validate({"tenant": id, **wanted.model_dump(mode="json", exclude_unset=True)})
     return ListResponse(await execution_page(call.engine.queries, executions, SYSTEM_JOB))
