@@ -19,7 +19,7 @@ from mainspring.core.rules.pings import check_ping
 from mainspring.model.events import Started
 from mainspring.model.execution import ExecutionRow, encode_policy
 from mainspring.model.policies import RunPolicy
-from mainspring.observe.pings.pings import AT_ONCE, AT_ONCE_PER_HOST, CAPACITY, Pings
+from mainspring.observe.pings.pings import AT_ONCE, AT_ONCE_PER_DOMAIN, AT_ONCE_PER_HOST, CAPACITY, Pings
 from tests.support import Nodes, run_once, until, until_blocking
 
 
@@ -209,6 +209,23 @@ def test_a_host_has_its_share_once_however_it_is_written() -> None:
     assert len(monitor.asked) == AT_ONCE_PER_HOST + 1
     monitor.go_on.set()
     assert pings.flush(20)
+
+
+@pytest.mark.req("OBS-7", "SEC-4")
+@pytest.mark.parametrize("place", ["{}.hangs.example", "hangs.example:{}", "192.0.2.1:{}"])
+def test_a_domain_that_does_not_answer_holds_up_no_other(place: str) -> None:
+    """A service may have a name for each check, and a stranger can invent as many."""
+    monitor = Monitor("/slow")
+    pings = Pings(monitor)
+    for number in range(CAPACITY):
+        pings(started(number, f"https://{place.format(number + 1)}/slow"))
+    for number in range(20):
+        pings(started(number, "https://quick.example/x"))
+    until_blocking(lambda: monitor.answered == ["https://quick.example/x"] * 20)
+    assert len(monitor.asked) == AT_ONCE_PER_DOMAIN + 20
+    monitor.go_on.set()
+    assert pings.flush(20)
+    assert CAPACITY <= len(monitor.answered) < CAPACITY + 20, "what gave way is not sent"
 
 
 @pytest.mark.req("OBS-7")

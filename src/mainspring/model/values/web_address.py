@@ -47,6 +47,16 @@ def destination_of(url: str) -> str:
     return f"{(parts.hostname or '').rstrip('.')}:{port}"
 
 
+def domain_of(host: str) -> str:
+    """The last two labels of a name: as a rule, all names with the same ones have one owner. An address is its own.
+
+    >>> domain_of("a1.checks.example"), domain_of("localhost"), domain_of("127.0.0.1"), domain_of("::1")
+    ('checks.example', 'localhost', '127.0.0.1', '::1')
+    """
+    labels = host.split(".")
+    return host if labels[-1].isdigit() else ".".join(labels[-2:])
+
+
 def host_of(url: str) -> str:
     """What may be shown of an address.
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ...model.values.web_address import domain_of
 from .addresses import IPAddress
 
 MOST_AT_ONCE = 256
@@ -115,8 +116,7 @@ async def addresses_of(host: str) -> list[IPAddress]:
     try:
         return [ipaddress.ip_address(host)]
     except ValueError:
-        domain = ".".join(host.split(".")[-2:])
-        found: list[IPAddress] = await LOOKUPS.call(host, lambda: _resolve(host), domain)
+        found: list[IPAddress] = await LOOKUPS.call(host, lambda: _resolve(host), domain_of(host))
         return found
 
 

@@ -1,8 +1,8 @@
 """Dead man's switches: an observer that requests the URLs which jobs name, see `core.rules.pings`.
 
 It never holds up a job: events put a URL into a queue, and one thread with an event loop of its own sends the requests,
-at most two to one host at a time. Hosts that hang hold no thread, so they keep no other host waiting. A ping that does
-not fit, fails or takes too long is logged and dropped.
+at most two to one host at a time, and fifty to the hosts of one domain. Hosts that hang hold no thread, so they keep no
+other host waiting. A ping that does not fit, fails or takes too long is logged and dropped.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from ...core.ports import HttpAnswer
 from ...core.rules.pings import address_of, names_addresses
 from ...model.events import AttemptEnded, Rescued, Started
 from ...model.execution import ExecutionRow
-from ...model.values.web_address import destination_of, host_of
+from ...model.values.web_address import destination_of, domain_of, host_of
 
 _log = logging.getLogger("mainspring.pings")
 
 CAPACITY = 1_000
 AT_ONCE = 200
 AT_ONCE_PER_HOST = 2
+AT_ONCE_PER_DOMAIN = 50
 TIMEOUT = 5.0
 IDLE = 5.0
 """Seconds without work after which the thread ends; the next ping starts another."""
@@ -44,6 +46,7 @@ class _Ping(NamedTuple):
     job: str
     url: str
     destination: str
+    domain: str
 
 
 class Pings:
@@ -56,6 +59,8 @@ class Pings:
         """Pings that are waiting or in progress."""
         self._busy: Counter[str] = Counter()
         """Pings in progress by destination."""
+        self._busy_domains: Counter[str] = Counter()
+        """The same by domain."""
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """The event loop of the thread, once it runs."""
@@ -84,7 +89,8 @@ class Pings:
         url = address_of(event)
         if url is None:
             return
-        ping = _Ping(event.execution.job, url, destination_of(url))
+        destination = destination_of(url)
+        ping = _Ping(event.execution.job, url, destination, domain_of(destination.rpartition(":")[0]))
         with self._changed:
             dropped = self._make_room(ping)
             if dropped is not ping:
@@ -95,15 +101,22 @@ class Pings:
             self._complain(dropped.job, "too many pings are waiting already")
 
     def _make_room(self, ping: _Ping) -> _Ping | None:
-        """The ping that does not fit. When the queue is full, the host with the most waiting pings gives one up: it
+        """The ping that does not fit. When the queue is full, the domain with the most waiting pings gives one up: it
         cannot fill the queue for the others."""
         if self._count < CAPACITY:
             return None
-        longest = max(self._waiting.values(), key=len, default=deque[_Ping]())
-        if len(longest) <= len(self._waiting.get(ping.destination, ())) + 1:
+        waiting: Counter[str] = Counter()
+        for each in self._waiting.values():
+            waiting[each[0].domain] += len(each)
+        domain, most = max(waiting.items(), key=itemgetter(1), default=("", 0))
+        if most <= waiting[ping.domain] + 1:
             return ping
+        longest = max((each for each in self._waiting.values() if each[0].domain == domain), key=len)
+        dropped = longest.pop()
+        if not longest:
+            del self._waiting[dropped.destination]
         self._count -= 1
-        return longest.pop()
+        return dropped
 
     def _wake(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -173,12 +186,16 @@ class Pings:
     def _take(self) -> Iterator[_Ping]:
         """What may be sent now. A host that does not answer holds up no other: it never has more than its own share."""
         for host in [host for host in self._waiting if self._busy[host] < AT_ONCE_PER_HOST]:
-            room = min(AT_ONCE_PER_HOST - self._busy[host], AT_ONCE - self._busy.total())
-            if room <= 0:
+            domain, left = self._waiting[host][0].domain, AT_ONCE - self._busy.total()
+            if left <= 0:
                 return
+            room = min(AT_ONCE_PER_HOST - self._busy[host], AT_ONCE_PER_DOMAIN - self._busy_domains[domain], left)
+            if room <= 0:
+                continue
             waiting = self._waiting.pop(host)
             for _ in range(min(room, len(waiting))):
                 self._busy[host] += 1
+                self._busy_domains[domain] += 1
                 yield waiting.popleft()
             if waiting:
                 self._waiting[host] = waiting  # at the end: hosts take turns
@@ -192,6 +209,7 @@ class Pings:
             problem = f"{type(error).__name__}: {error}"
         with self._changed:
             self._busy -= Counter({ping.destination: 1})  # which drops a destination at 0
+            self._busy_domains -= Counter({ping.domain: 1})
             self._count -= 1
             self._changed.notify_all()
         self._news.set()
