@@ -129,6 +129,7 @@ class Pings:
         self._loop = None
         self._count -= self._busy.total()
         self._busy.clear()
+        self._busy_domains.clear()
         thread = threading.Thread(target=self._run, name="mainspring-pings", daemon=True)
         thread.start()
         self._thread = thread
