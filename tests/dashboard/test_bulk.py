@@ -162,7 +162,7 @@ async def test_a_misspelled_filter_is_refused_not_left_out(nodes: Nodes) -> None
             assert words in await pages.get(f"bulk/new?{query}", status=400)
         assert "Nothing matches" in await pages.get("bulk/new?action=retry&queue=mail&status=failed")
         nothing = notice_of(await pages.http.get("/dashboard/bulk/new?action=retry"))
-        assert nothing["text"].startswith("Nothing is chosen.")
+        assert nothing["text"].startswith("Nothing is selected.")
     await app.close()
 
 

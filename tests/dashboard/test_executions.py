@@ -310,7 +310,7 @@ async def test_retry_and_cancel_leave_the_records_that_the_api_leaves(nodes: Nod
         later = await app.enqueue("mail", start_at=datetime.now(UTC) + timedelta(hours=1))
         assert later is not None
         page = await pages.get(f"executions/{later.id}")
-        assert "It waits, so it ends at once." in text_of(page)
+        assert "The execution waits, so it ends at once." in text_of(page)
         await pages.act(f"executions/{later.id}/cancel", reason=f"wrong month {PROBE}")
         cancelled = await app.get(later.id)
         assert (cancelled.state.value, cancelled.reason) == ("cancelled", f"wrong month {PROBE}")

@@ -44,7 +44,7 @@ async def test_queues_show_what_waits_and_who_serves_them(nodes: Nodes) -> None:
         assert "--queues mail" in one
         assert "Pause handler send" in one
         assert "No job names this queue" in await pages.get("queues/unused")
-        assert "No process takes part" in await pages.get("workers")
+        assert "No process is running" in await pages.get("workers")
         await pages.get("queues/no such name", status=400)
     await app.close()
 

@@ -89,7 +89,7 @@ async def test_deliveries_show_the_answer_as_text_and_are_sent_again(nodes: Node
         assert "Send 1 message again" in await pages.get("webhooks/alerts/replay")
         await pages.act("webhooks/alerts/replay", since="7d")
         await until(lambda: app.webhooks.deliveries("alerts", status="completed"), "it was delivered")
-        assert "Everything of this time has arrived" in await pages.get("webhooks/alerts/replay")
+        assert "Every message created in this time has arrived" in await pages.get("webhooks/alerts/replay")
         await pages.refused("webhooks/alerts/replay", since="7d")
         await pages.act("webhooks/alerts/test")
 
@@ -129,7 +129,7 @@ async def test_only_administrators_change_endpoints(nodes: Nodes) -> None:
             assert "admin" in await operator.refused(path, url="https://example.com/other")
         assert "operator" in await viewer.refused("webhooks/alerts/replay")
         await viewer.get("webhooks/alerts/replay", status=403)
-        assert "Everything of this time has arrived" in await operator.get("webhooks/alerts/replay")
+        assert "Every message created in this time has arrived" in await operator.get("webhooks/alerts/replay")
         await viewer.get("webhooks/unknown", status=404)
     await app.close()
 

@@ -106,7 +106,7 @@ def test_webhooks_from_creation_to_replay(run: Run, address: str, app: Mainsprin
     assert "Nothing matches" in run("replay", "bad")
     assert run("rotate", "ok", "--overlap", "1h").startswith("whsec_")
     screen = run("show", "ok") + run("list")
-    assert all(word in screen for word in ("the one before it signs until", "127.0.0.1", "execution.completed"))
+    assert all(word in screen for word in ("the previous one signs until", "127.0.0.1", "execution.completed"))
     assert "/ok" not in screen
     assert secret not in screen
     assert "removed" in run("remove", "ok")

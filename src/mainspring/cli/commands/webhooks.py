@@ -196,7 +196,7 @@ def rotate_webhook(session: ClientSession, id: str, overlap: str, secret_file: s
     """Give an endpoint a new secret, which is printed once: save it now."""
     secret = secret_from(secret_file)
     made = session.call(lambda app: app.webhooks.rotate_secret(id, overlap=overlap, secret=secret, by=operator()))
-    _show_new(session, made, f"webhook {id} has a new secret; the old one signs too for {overlap}")
+    _show_new(session, made, f"webhook {id} has a new secret; the old one also signs for {overlap}")
 
 
 @example("webhooks test chat --wait 10s")
@@ -296,7 +296,7 @@ def _print_list(found: Sequence[WebhookView]) -> None:
 def _print_one(view: WebhookView) -> None:
     secret = "-" if view.secret_created_at is None else f"since {moment(view.secret_created_at)}"
     if view.old_secret_until is not None:
-        secret += f"; the one before it signs until {moment(view.old_secret_until)}"
+        secret += f"; the previous one signs until {moment(view.old_secret_until)}"
     fields = {
         "webhook": view.id,
         "sent to": view.url,

@@ -94,7 +94,7 @@ async def pause_backfill(sent: Operating, id: str) -> Response:
     visit = sent.visit
     await _may_steer(visit, await _found(visit, id))
     done = await visit.engine.backfills.pause(id, by=visit.by)
-    words = f"The backfill of {done.job} is paused. What runs ends as usual."
+    words = f"The backfill of {done.job} is paused. Running windows end as usual."
     return visit.done(words, undo=visit.url("backfills", id, "resume"))
 
 

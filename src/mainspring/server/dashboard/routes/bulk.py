@@ -92,7 +92,7 @@ async def dry_run_page(visit: Viewing) -> Response:
     query = visit.request.query_params
     chosen = _choice(visit)
     if not chosen.ids and not chosen.filter:
-        return visit.failed("Nothing is chosen. Tick some rows, or filter the list.")
+        return visit.failed("Nothing is selected. Tick some rows, or filter the list.")
     return await _dry_run(visit, chosen, {name: query.get(name, "") for name in TYPED})
 
 
@@ -289,9 +289,8 @@ async def one_bulk_page(
 async def abort_bulk(sent: Operating, id: str) -> Response:
     visit = sent.visit
     done = await visit.engine.bulk_actions.abort(_known(id), by=visit.by, reason=sent.form.get("reason"))
-    words = (
-        f"Aborted after {done.handled:,} of {_many(done.total, done.total_is_exact, done.target)}. What is done stays."
-    )
+    total = _many(done.total, done.total_is_exact, done.target)
+    words = f"Aborted after {done.handled:,} of {total}. Items already handled stay as they are."
     return visit.done(words, visit.url("bulk", id))
 
 

@@ -95,7 +95,7 @@ async def limit_queue(sent: Operating, name: str) -> Response:
         name, by=visit.by, concurrency=form.whole("concurrency"), rate=form.get("rate")
     )
     ceilings = " and ".join(ceiling_words(after.concurrency, after.rate))
-    words = f"At most {ceilings}: every process obeys within 2 s." if ceilings else "It has no limit any more."
+    words = f"At most {ceilings}: all processes follow within 2 s." if ceilings else "It no longer has a limit."
     fields = {} if before.concurrency is None else {"concurrency": str(before.concurrency)}
     fields |= {} if before.rate is None else {"rate": rate_text(before.rate)}
     return visit.done(f"Queue {name}: {words}", undo=visit.url("queues", name, "limit"), fields=fields)
@@ -124,7 +124,7 @@ async def _pause(sent: Sent, subject: Subject, name: str) -> Response:
         lasts=form.get("resume_after"),
     )
     undo = visit.url(f"{subject}s", name, "resume")
-    words = "Within 2 s no process starts more of it; what runs finishes."
+    words = "Within 2 s, no process starts more executions of it; running ones finish."
     return visit.done(f"{subject.capitalize()} {name} is paused. {words}", undo=undo)
 
 

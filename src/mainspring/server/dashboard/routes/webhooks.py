@@ -113,7 +113,7 @@ async def edit_webhook(sent: Administering, id: str) -> Response:
 async def enable_webhook(sent: Administering, id: str) -> Response:
     visit = sent.visit
     await visit.engine.webhooks.enable(id, by=visit.by)
-    words = f"Webhook {id} is enabled. What was cancelled meanwhile is sent with “Send undelivered again”."
+    words = f"Webhook {id} is enabled. “Send undelivered again” sends the messages that were cancelled meanwhile."
     return visit.done(words, visit.url("webhooks", id))
 
 
@@ -121,7 +121,7 @@ async def enable_webhook(sent: Administering, id: str) -> Response:
 async def disable_webhook(sent: Administering, id: str) -> Response:
     visit = sent.visit
     await visit.engine.webhooks.disable(id, reason=sent.form.get("reason"), by=visit.by)
-    words = f"Webhook {id} is disabled, and what waited for it is cancelled."
+    words = f"Webhook {id} is disabled, and its waiting deliveries are cancelled."
     return visit.done(words, visit.url("webhooks", id), undo=visit.url("webhooks", id, "enable"))
 
 
@@ -143,7 +143,7 @@ async def send_test(sent: Administering, id: str) -> Response:
 async def remove_webhook(sent: Administering, id: str) -> Response:
     visit = sent.visit
     await visit.engine.webhooks.remove(id, by=visit.by)
-    words = f"Webhook {id} is deleted, and what waited for it is cancelled. Its history stays."
+    words = f"Webhook {id} is deleted, and its waiting deliveries are cancelled. Its history stays."
     return visit.done(words, visit.url("webhooks"))
 
 
@@ -171,7 +171,7 @@ async def replay(sent: Operating, id: str) -> Response:
     visit = sent.visit
     found = await visit.engine.webhooks.undelivered(id, sent.form.get("since"), None, MOST_SENT_AGAIN)
     if not found:
-        return visit.failed("Nothing is undelivered any more.", visit.url("webhooks", id))
+        return visit.failed("There are no undelivered messages.", visit.url("webhooks", id))
     begun = await visit.engine.bulk_actions.start(
         BulkRequest("retry", "executions", ids=[row.id for row in found]),
         note=f"undelivered messages of webhook {id}",

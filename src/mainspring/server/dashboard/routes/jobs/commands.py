@@ -70,7 +70,7 @@ async def resume_job(sent: Operating, name: str) -> Response:
 async def cancel_job(sent: Operating, name: str) -> Response:
     visit = sent.visit
     await visit.steering.cancel_job(name, by=visit.by, reason=sent.form.get("reason"))
-    words = f"Job {name} is cancelled, and so is what waited or ran."
+    words = f"Job {name} is cancelled, and so are its waiting and running executions."
     return visit.done(words, visit.url("jobs", name), undo=visit.url("jobs", name, "reactivate"))
 
 
@@ -96,7 +96,7 @@ async def skip_occurrence(sent: Operating, name: str) -> Response:
     visit, at = sent.visit, sent.form.get("at")
     await visit.steering.skip_occurrence(name, at, by=visit.by)
     restore = visit.url("jobs", name, "occurrences", "restore")
-    return visit.done(f"The run at {at} is left out.", visit.url("jobs", name), undo=restore, fields={"at": at or ""})
+    return visit.done(f"The run at {at} is skipped.", visit.url("jobs", name), undo=restore, fields={"at": at or ""})
 
 
 @router.post("/occurrences/move")
