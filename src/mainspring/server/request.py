@@ -238,16 +238,18 @@ class ListResponse(Response):
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         super().__init__()
-        del self.headers["content-length"]
         self._fields = fields
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         parts = await self._encoded()  # all of it, before the status promises that it can be encoded
+        if len(parts) == 1:
+            self.headers["content-length"] = str(len(parts[0]))
+        else:  # hiding the names of tokens changes the length of each part
+            del self.headers["content-length"]
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        for part in parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        for number, part in enumerate(parts, 1):
+            await send({"type": "http.response.body", "body": part, "more_body": number < len(parts)})
             await asyncio.sleep(0)  # a client that reads quickly would not let others have a turn
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _encoded(self) -> list[bytes]:
         await asyncio.sleep(0)  # the list has just been made

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from typing import Any
 
 import pytest
 
-from mainspring.server.request import STEP, in_turns
+from mainspring.server.request import PART, STEP, ListResponse, in_turns
 
 
 @pytest.mark.req("API-13")
@@ -47,3 +49,21 @@ async def test_quick_items_share_a_step() -> None:
     took = time.perf_counter() - began
     beside.cancel()
     assert steps <= 1 + took / STEP
+
+
+@pytest.mark.req("API-13")
+@pytest.mark.parametrize("many", [False, True])
+async def test_a_list_that_fits_into_one_part_has_a_length(many: bool) -> None:
+    fields = {"items": ["x" * 1_000] * (2 * PART // 1_000 if many else 3), "total": 3, "next_cursor": None}
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await ListResponse(fields)({"type": "http"}, send, send)
+    start, *parts = sent
+    body = b"".join(part["body"] for part in parts)
+    length = dict(start["headers"]).get(b"content-length")
+    assert json.loads(body) == fields
+    assert (len(parts) > 1, length) == (many, None if many else str(len(body)).encode())
+    assert [part["more_body"] for part in parts] == [True] * (len(parts) - 1) + [False]
