@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from tests.servers import _end_with_parent
 from tests.support import until_blocking
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 CLIENT = """#!{python} -IS
 import json, os, signal, socket, sys
 channel = socket.socket(socket.AF_UNIX)

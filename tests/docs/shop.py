@@ -1,4 +1,7 @@
-"""The application that the commands of the pages are typed at: whatever the pages name is declared here."""
+"""The application that the commands of the pages are typed at: whatever the pages name is declared here.
+
+No schedule is late within the hour of a test, wherever in the day that is.
+"""
 
 from typing import Any
 
@@ -16,12 +19,12 @@ async def crawl(ctx: JobContext, url: str = "http://localhost", pages: int = 1, 
     return pages
 
 
-@app.job("report", cron="0 3 * * *", window="yesterday")
+@app.job("report", cron="0 3 * * *", window="yesterday", grace="1h")
 async def report(ctx: JobContext) -> str:
     return str(ctx.begin_date)
 
 
-@app.job("revenue", cron="0 4 * * *", window="yesterday", params={"currency": "EUR"})
+@app.job("revenue", cron="0 4 * * *", window="yesterday", grace="1h", params={"currency": "EUR"})
 async def revenue(ctx: JobContext, currency: str = "EUR") -> None: ...
 
 
@@ -54,11 +57,11 @@ async def send_mail(ctx: JobContext) -> None: ...
 async def send_invoice(ctx: JobContext) -> None: ...
 
 
-@app.job("nightly", cron="0 3 * * *")
+@app.job("nightly", cron="0 3 * * *", grace="1h")
 async def nightly(ctx: JobContext) -> None: ...
 
 
-@app.job("hourly", cron="0 * * * *")
+@app.job("hourly", cron="0 * * * *", grace="1h")
 async def hourly(ctx: JobContext) -> None: ...
 
 

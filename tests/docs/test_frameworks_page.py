@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.docs.blocks import ROOT, blocks
-from tests.integration.contrib.test_wsgi_servers import program, serving
+from tests.integration.contrib.test_wsgi_servers import serving
 from tests.support import DEADLINE, until_blocking
 
 BLOCKS = blocks(ROOT / "docs" / "frameworks.md")
@@ -20,19 +21,19 @@ SITE = "from examples.flask_shop import create_app, jobs\nsite = create_app(work
 
 @pytest.mark.req("DEV-4")
 @pytest.mark.parametrize(
-    ("first", "command", "work_inside", "workers"),
-    [("# gunicorn.conf.py", GUNICORN, False, 2), ("[uwsgi]", UWSGI, True, 4)],
+    ("first", "command", "work_inside", "loaded"),
+    [("# gunicorn.conf.py", GUNICORN, False, ["Booting worker"] * 2), ("[uwsgi]", UWSGI, True, ["ready in"] * 4)],
     ids=["gunicorn", "uwsgi"],
 )
 def test_a_server_with_these_settings_runs_jobs_in_its_workers(
-    first: str, command: tuple[str, ...], work_inside: bool, workers: int, tmp_path: Path
+    first: str, command: tuple[str, ...], work_inside: bool, loaded: list[str], tmp_path: Path
 ) -> None:
     [settings] = [block.text for block in BLOCKS if block.first == first]
     (tmp_path / ("uwsgi.ini" if work_inside else "gunicorn.conf.py")).write_text(settings)
     (tmp_path / "shop.py").write_text(SITE.format(work_inside))
-    assert Path(program(command[0])).exists()
     with serving(tmp_path, *command) as server:
-        until_blocking(lambda: server.workers() == workers, "all workers have started")
+        until_blocking(lambda: server.workers() == len(loaded), "all workers have started")
+        until_blocking(lambda: re.findall(loaded[0], server.log) == loaded, "all workers have loaded the application")
         order = urllib.request.Request(f"{server.address}/orders/42?pages=1", method="POST")
         with urllib.request.urlopen(order, timeout=DEADLINE) as answer:
             execution = json.load(answer)["execution"]

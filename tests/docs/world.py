@@ -150,7 +150,7 @@ class History:
         done = subprocess.run(
             [sys.executable, "seed.py"],
             cwd=folder,
-            env=clean_environ() | {"PYTHONPATH": "."},
+            env=clean_environ(),
             capture_output=True,
             text=True,
             timeout=PATIENCE,
