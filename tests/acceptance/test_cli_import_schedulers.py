@@ -172,7 +172,7 @@ def test_a_job_store_of_apscheduler(run: Run, tmp_path: Path) -> None:
     assert "--map 'tests.acceptance.test_cli_import_schedulers:unknown=HANDLER'" in why["unknown"]
     nightly = made["nightly"]
     assert (nightly["handler"], nightly["params"]) == ("refresh", {"region": "eu", "full": True})
-    assert nightly["policy"]["max_attempts"] == 2, "as the handler's own job says"
+    assert nightly["policy"]["max_attempts"] == 2, "as the handler's own job declares"
     assert (made["six-hours"]["policy"]["overlap"], made["six-hours"]["policy"]["overlap_limit"]) == ("allow", 3)
     assert made["later"]["policy"]["missed"] == "latest"
     assert made["odd-hours"]["policy"]["grace"] == 90
