@@ -248,6 +248,8 @@ def _waits(known: Facts, waiting: ExecutionRow) -> Reason | None:
         code = "retry_wait" if waiting.failures else "start_later"
         what = f"waits for attempt {waiting.attempt}" if waiting.failures else "is to start"
         message = f"execution {waiting.id} {what} at {_text(waiting.due)}"
+        if waiting.error and not waiting.failures:  # handed back, or snoozed
+            message += f", after an attempt that ended with: {waiting.error.splitlines()[0]}"
         details = {"execution_id": waiting.id, "start_at": _text(waiting.due), "error": waiting.error}
         return Reason(code, message, details=details)
     return None

@@ -202,6 +202,15 @@ LIMITED = msgspec.json.encode([{"key": "k", "concurrency": 2}]).decode()
             [run(due=NOW + SECOND)],
             ["start_later: execution e is to start at 1970-01-12T13:46:41Z", "no_worker: no process is running"],
         ),
+        (
+            job(),
+            [worker()],
+            [run(due=NOW + SECOND, error="params.n: 'many' is not valid")],
+            [
+                "start_later: execution e is to start at 1970-01-12T13:46:41Z, after an attempt that ended with: "
+                "params.n: 'many' is not valid"
+            ],
+        ),
     ],
 )
 def test_why_one_execution_waits(
