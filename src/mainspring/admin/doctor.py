@@ -77,7 +77,7 @@ class _Gathering:
     async def run(self) -> None:
         settings = self._settings
         if settings is None:
-            self.unknown["settings"] = "the settings are refused"
+            self.unknown["settings"] = "the settings are not valid"
         else:
             self.found["settings"] = setting_facts(settings, own_store=self._url is None)
         arguments = {} if self._app is None else self._app._runtime.arguments
@@ -164,7 +164,7 @@ class _Gathering:
         """Why the store must not be opened: that would fail, or change the database."""
         status: SchemaFacts | None = self.found.get("schema")
         if self._settings is None:
-            return "the settings are refused"
+            return "the settings are not valid"
         if status is None or not status.required or status.pending or status.outdated:
             return "the schema is not up to date"
         file = self.found.get("sqlite")

@@ -380,4 +380,4 @@ def _refuse_bounds(trigger: Any, now: datetime) -> None:
 
 
 def _ends(end: Any) -> NeedsReview:
-    return NeedsReview(f"it ends at {end}, which a schedule cannot: create it by hand and remove it then")
+    return NeedsReview(f"it ends at {end}, but a schedule has no end: create the job by hand and remove it then")

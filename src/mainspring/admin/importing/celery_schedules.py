@@ -23,7 +23,7 @@ from .libraries import library
 
 WHO = "Celery"
 OWN_TASKS = frozenset({"celery.backend_cleanup"})
-SOLAR = "no trigger follows the sun: write times of day, or a job that schedules the next with once()"
+SOLAR = "no trigger follows the sun: use times of day, or a job that schedules its next run with once()"
 FROM_THE_IMPORT = "counted from the import, as beat counts from its own start"
 _ALL = frozenset(range(60)), frozenset(range(24))
 _ROUNDED = {

@@ -110,7 +110,9 @@ def _refuse_bounds(task: Row, kind: str, now: datetime) -> None:
     """Refuse what runs only once at a time to come, begins later, or ends."""
     start, expires = _instant(task.get("start_time")), _instant(task.get("expires"))
     if expires is not None:
-        ending = "has ended" if expires <= now else "will end, which a schedule cannot: create it, and remove it then"
+        ending = (
+            "has ended" if expires <= now else "will end, but a schedule has no end: create the job, and remove it then"
+        )
         raise NeedsReview(f"expires={expires:%Y-%m-%d %H:%M} UTC: it {ending}")
     if task.get("one_off") and kind != "clocked":
         raise NeedsReview("one_off: it runs once, at its next time; enqueue it with start_at=, or give it once()")

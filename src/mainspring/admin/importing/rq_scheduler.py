@@ -88,7 +88,7 @@ def _job(id: str, at: float, stored: Mapping[bytes, bytes], trust: bool) -> Sche
     )
     try:
         if b"data" not in stored:
-            raise NeedsReview("its data are gone from Redis: rq-scheduler would drop it too")
+            raise NeedsReview("its data is gone from Redis: rq-scheduler would drop it too")
         task, instance, args, kwargs = stored_data(_inflated(stored[b"data"]), trust)
         meta = stored_data(stored[b"meta"], trust) if b"meta" in stored else {}
     except (ConfigurationError, NeedsReview) as error:

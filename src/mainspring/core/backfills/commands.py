@@ -116,7 +116,9 @@ class Backfills:
         await records.write_plan(self._store, backfill.id, plan)
         running = msgspec.structs.replace(backfill, state="running")
         if not await records.write_record(self._store, running, 1, audit):
-            raise CommandRefused("start", "cancelled", ["nobody cancels it while it is planned"], _subject(backfill.id))
+            raise CommandRefused(
+                "start", "cancelled", ["it is not cancelled while it is planned"], _subject(backfill.id)
+            )
         self._emit(BackfillBegan(running))
         await drive(self._store, backfill.id, self._emit)
         return await self.get(backfill.id)

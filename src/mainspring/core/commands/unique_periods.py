@@ -32,7 +32,7 @@ from ..rules import transitions
 
 KIND: Literal["unique"] = "unique"
 UNSURE_FOR = 10 * SECOND
-GIVEN_UP = "its process had taken the unique key and did not store it in time"
+GIVEN_UP = "its process took the unique key and did not store the execution in time"
 
 
 class _Held(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -28,7 +28,7 @@ def check_provider(provider: Any) -> None:
     """Refuse at registration what would only fail when the job runs."""
     if callable(provider):
         if context_wanted(provider) is None:
-            taken = "a function that takes nothing, or the context"
+            taken = "a function without parameters, or with the context as its only one"
             raise InvalidValue("tenants", Verbatim(_label(provider)), taken, "Give it one parameter at most")
     elif isinstance(provider, (list, tuple, set, frozenset)):
         tenant_names(provider)
@@ -59,7 +59,7 @@ def tenant_names(given: Any, field: str = "tenants") -> list[str]:
     names: dict[str, None] = {}
     for name in given:
         if check_tenant(field, name) in names:
-            raise InvalidValue(field, name, "every tenant once", "It is named twice")
+            raise InvalidValue(field, name, "every tenant once", "The tenant is named twice")
         names[name] = None
         if len(names) > MAX_TENANTS:
             raise InvalidValue(field, f"more than {MAX_TENANTS:,}", f"at most {MAX_TENANTS:,} tenants")

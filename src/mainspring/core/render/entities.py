@@ -646,7 +646,7 @@ class MissedRunsJson(JsonForm, rename={"first_at": "first_missed", "last_at": "l
     count: int
     exact: Annotated[bool, Meta(description="False when there were too many to count.")]
     reason: Annotated[
-        MissedReason | None, Meta(description="As far as was known when it was reported; null of older entries.")
+        MissedReason | None, Meta(description="As known at the time of the report; null in older entries.")
     ]
     reported_at: Instant
 
@@ -667,10 +667,10 @@ class CalendarEntryJson(JsonForm):
 class CalendarSummaryJson(JsonForm, rename={"by": "updated_by"}):
     name: str
     origin: Literal["code", "operator"]
-    declared: Annotated[bool, Meta(description="Code declares one of this name.")]
+    declared: Annotated[bool, Meta(description="Whether code declares a calendar of this name.")]
     by: str
     updated_at: Instant
-    count: Annotated[int, Meta(description="How many entries it has.")]
+    count: Annotated[int, Meta(description="The number of entries.")]
 
 
 class CalendarJson(CalendarSummaryJson):
@@ -693,7 +693,10 @@ class TemplateJson(JsonForm, rename={"by": "updated_by"}):
     timezone: str | None
     params: dict[str, Any]
     metadata: dict[str, Any]
-    options: Annotated[dict[str, Any], Meta(description="What else it sets, as a job keeps it.")]
+    options: Annotated[
+        dict[str, Any],
+        Meta(description="The other fields that the template sets, in the form in which a job stores them."),
+    ]
     version: int
     by: str
     created_at: Instant
@@ -818,9 +821,9 @@ class BulkActionJson(JsonForm, rename={"state": "status"}):
     action: str
     target: str
     state: str
-    reason: Annotated[str | None, Meta(description="Why it was stopped or aborted.")]
-    filter: Annotated[dict[str, Any] | None, Meta(description="None if its items were named.")]
-    params: Annotated[dict[str, Any], Meta(description="What an edit changes.")]
+    reason: Annotated[str | None, Meta(description="Why the action was stopped or aborted.")]
+    filter: Annotated[dict[str, Any] | None, Meta(description="Null if its items were named.")]
+    params: Annotated[dict[str, Any], Meta(description="The parameters that an edit changes.")]
     remove: Annotated[list[str], Meta(description="The parameters that an edit removes.")]
     note: str | None
     total: Annotated[int, Meta(description="The items that it found when it began.")]
@@ -829,13 +832,14 @@ class BulkActionJson(JsonForm, rename={"state": "status"}):
     done: int
     refused: int
     skipped: Annotated[
-        int, Meta(description="Left out of a retry: retried before, or run again together with their parents.")
+        int,
+        Meta(description="Left out of a retry: retried before, or run again together with their parents."),
     ]
     skips: Annotated[
         dict[str, int], Meta(description="The skipped ones by their code: `already_retried` or `with_parent`.")
     ]
     errors: Annotated[dict[str, int], Meta(description="The refused ones by the code of their error.")]
-    pace: Annotated[float | None, Meta(description="Items per second at most.")]
+    pace: Annotated[float | None, Meta(description="The maximum rate, in items per second.")]
     probe: int
     probed: Annotated[list[str], Meta(description="The executions of its probe.")]
     stopped_by: Annotated[str | None, Meta(description="The execution of its probe that stopped it.")]
@@ -864,7 +868,7 @@ class BulkActionItemJson(JsonForm):
             " that the item got; of a dry run, what would become of it."
         ),
     ]
-    code: Annotated[str | None, Meta(description="The kind of the refusal, or why it was skipped.")]
+    code: Annotated[str | None, Meta(description="The code of the refusal, or of the reason for the skip.")]
     error: Annotated[str | None, Meta(description="Why it was refused or skipped.")]
 
 

@@ -32,10 +32,12 @@ class SampleJson(JsonForm, rename={"error": "error_message", "traceback": "stack
 class ErrorGroupJson(JsonForm):
     id: str
     type: Annotated[str, Meta(description="The type of the exception, or why the attempt failed without one.")]
-    message: Annotated[str, Meta(description="With placeholders for what differs from failure to failure.")]
+    message: Annotated[
+        str, Meta(description="The message, with placeholders for the parts that differ from failure to failure.")
+    ]
     frame: Annotated[str, Meta(description="Where the application's own code failed: module and function.")]
     count: Annotated[int, Meta(description="Failed attempts.")]
-    failures: Annotated[int, Meta(description="Those after which no attempt was left.")]
+    failures: Annotated[int, Meta(description="Failures after which no attempt was left.")]
     first_seen_at: Instant
     last_seen_at: Instant
     trend: Annotated[list[int], Meta(description="Failed attempts in each of the last 24 hours, the oldest first.")]

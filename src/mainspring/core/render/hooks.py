@@ -14,7 +14,7 @@ from .entities import Instant, JsonForm, rendered
 
 class HookSecretJson(JsonForm):
     created_at: Instant
-    expires_at: Annotated[Instant | None, Meta(description="Set once it was replaced by a newer one.")]
+    expires_at: Annotated[Instant | None, Meta(description="Set once the secret was replaced by a newer one.")]
 
 
 class HookJson(JsonForm, rename={"by": "updated_by"}):

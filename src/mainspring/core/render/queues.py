@@ -14,7 +14,7 @@ class PauseStateJson(JsonForm):
     since: Instant
     by: str | None
     note: str | None
-    resume_at: Annotated[Instant | None, Meta(description="When it ends by itself.")]
+    resume_at: Annotated[Instant | None, Meta(description="When it ends automatically.")]
 
 
 class QueueHandlerJson(JsonForm):
@@ -28,7 +28,10 @@ class QueueHandlerJson(JsonForm):
 
 class QueueJson(JsonForm):
     name: str
-    own: Annotated[bool, Meta(description="Mainspring's own, such as that of webhooks, which it serves by itself.")]
+    own: Annotated[
+        bool,
+        Meta(description="Whether it is one of Mainspring's own queues, such as that of webhooks."),
+    ]
     ready: Annotated[int, Meta(description="Could begin now.")]
     planned: Annotated[int, Meta(description="Due later, or waiting for a retry or for a paused job.")]
     parked: Annotated[int, Meta(description="Waiting for a limit.")]
@@ -38,7 +41,7 @@ class QueueJson(JsonForm):
     rate_in: Annotated[float, Meta(description="Added per minute, over the last five minutes.")]
     rate_out: Annotated[float, Meta(description="Ended per minute, over the last five minutes.")]
     workers: Annotated[int, Meta(description="Processes that serve it.")]
-    workers_alive: Annotated[int, Meta(description="Those of them with a recent heartbeat.")]
+    workers_alive: Annotated[int, Meta(description="Those with a recent heartbeat.")]
     slots: Annotated[int, Meta(description="How many executions these can run at once.")]
     paused: bool
     pause: PauseStateJson | None
@@ -49,7 +52,7 @@ class QueueJson(JsonForm):
 
 class PausedHandlerJson(JsonForm):
     name: str
-    workers: Annotated[int, Meta(description="Running workers that have it.")]
+    workers: Annotated[int, Meta(description="Running workers that have this handler.")]
     ready: int
     running: int
     paused: bool

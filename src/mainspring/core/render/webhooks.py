@@ -28,7 +28,9 @@ class WebhookJson(JsonForm):
     disabled_reason: str | None
     failing_since: Annotated[Instant | None, Meta(description="The first failure after the last success.")]
     secret_created_at: Instant | None
-    old_secret_until: Annotated[Instant | None, Meta(description="Until then the secret before it signs too.")]
+    old_secret_until: Annotated[
+        Instant | None, Meta(description="Until then, the previous secret also signs messages.")
+    ]
     public_key: Annotated[str | None, Meta(description="For receivers, with the scheme v1a.")]
     created_at: Instant
     created_by: str

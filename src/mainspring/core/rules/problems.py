@@ -642,7 +642,7 @@ def store_problems(facts: Facts) -> Iterator[Problem]:
             kind="clock_skew",
             severity="warn",
             subject=Subject("store", "store"),
-            text=f"has another time: the clock of this machine is {span_text(abs(facts.skew))} {direction} it",
+            text=f"disagrees about the time: the clock of this machine is {span_text(abs(facts.skew))} {direction} it",
             evidence="due times and leases follow the clock of the store",
             details={"seconds": round(facts.skew, 3), "node": facts.node},
         )

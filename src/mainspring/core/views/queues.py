@@ -63,7 +63,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 0
     """Processes that serve it."""
     workers_alive: int = 0
-    """Those of them with a recent heartbeat."""
+    """Those with a recent heartbeat."""
     slots: int = 0
     """How many executions these can run at once."""
     pause: PauseView | None = None

@@ -32,7 +32,7 @@ class MetricsAccess:
     """`log_in` is needed where the settings demand authentication."""
 
     def __init__(self, settings: SecuritySettings, log_in: LogIn | None = None) -> None:
-        assert log_in is not None or not settings.authenticates, "credentials must be judged"
+        assert log_in is not None or not settings.authenticates, "credentials must be checked"
         self._settings, self._log_in = settings, log_in
         self._proxies = Networks(settings.trusted_proxies)
         self._sys, self._all = Networks(settings.sys_allow), Networks(settings.api_allow)
@@ -59,6 +59,6 @@ class MetricsAccess:
         if self._log_in is not None:
             return await self._log_in(peer, method, headers)
         if passed_on(headers) and parse_address(peer) not in self._proxies:
-            return Refusal(403, "without authentication nothing is served through a proxy that is not listed")
+            return Refusal(403, "without authentication, requests through a proxy that is not listed are refused")
         foreign = foreign_page(method, headers, self._settings.api_hosts, addresses=not client.direct)
         return None if foreign is None else Refusal(403, foreign[1])

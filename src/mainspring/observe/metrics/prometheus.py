@@ -89,7 +89,7 @@ def _of_store(reading: Reading) -> Iterator[str]:
     yield from _head(
         "job_unmuted_failure_timestamp_seconds",
         "gauge",
-        "Of jobs with muted errors: when an execution last failed with another one. Seconds since 1970; 0: none.",
+        "For jobs with muted errors: when an execution last failed with an unmuted error. Seconds since 1970; 0: none.",
     )
     for name, at in sorted(reading.unmuted_failures.items()):
         yield f'job_unmuted_failure_timestamp_seconds{{job_name="{escaped(name)}"}} {_seconds(at or None)}'

@@ -227,6 +227,8 @@ class Guard:
             raise unauthenticated("no_credentials", "credentials are needed: Authorization: Bearer ...")
         if not client.direct:
             remedy = "set api_tokens=true or a key for JWTs"
-            raise forbidden("loopback_only", f"without authentication only this machine is served; {remedy}")
+            raise forbidden(
+                "loopback_only", f"without authentication, only requests from this machine are served; {remedy}"
+            )
         check_browser(connection.scope.get("method", "GET"), connection.headers.items(), self._settings.api_hosts)
         return LOOPBACK

@@ -105,7 +105,7 @@ class BulkJson(JsonForm):
 
 Pace = Annotated[
     Annotated[float, Field(ge=1 / 3600, le=100_000)] | Annotated[str, Field(max_length=20, pattern=r"^[0-9.]+/[smh]$")],
-    Field(description='Items per second at most, or text such as "60/m".', examples=["100/s"]),
+    Field(description='The maximum rate: items per second, or text such as "60/m".', examples=["100/s"]),
 ]
 _Params = Annotated[dict[str, Any], Field(description="New values of single parameters; the others stay.")]
 _Remove = Annotated[list[Short], Field(max_length=100, description="Parameters to remove.")]

@@ -63,7 +63,7 @@ def doctor(target: str | None, app: str | None, database_url: str | None, sql: b
 def _installation(target: str | None, url: str | None) -> Installation:
     """Settings or declarations that are refused are findings; the rest is examined without them."""
     if target is None:
-        return _without_application(Installation(), url, "the settings are refused")
+        return _without_application(Installation(), url, "the settings are not valid")
     app, found = None, Installation(declarations=DeclarationFacts())
     try:
         app = load_app(target)

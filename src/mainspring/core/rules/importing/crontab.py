@@ -102,11 +102,11 @@ def _reason(
     if not command:
         return "it has no command"
     if schedule.lower() == "@reboot":
-        return "@reboot runs when the machine starts, which is no time; start it with the worker instead"
+        return "@reboot runs when the machine starts, which no schedule can express; start it with the worker instead"
     if _UNESCAPED_PERCENT.search(command):
-        return "cron feeds what follows the first % to the command's input; write \\% for a percent sign"
+        return "cron passes the text after the first % to the command's input; write \\% for a percent sign"
     if system and owner != user:
-        return f"it runs as the user {owner}, a job as the user of its worker; --user {owner} takes it over"
+        return f"it runs as the user {owner}, but a job runs as the user of its worker; --user {owner} takes it over"
     if not system and command.split()[0] in users:
         return f"{command.split()[0]!r} is a user, as in /etc/crontab; read the file with --system"
     return None

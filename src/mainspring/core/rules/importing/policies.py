@@ -31,7 +31,7 @@ def apscheduler_policy(grace: int | None, coalesce: bool, instances: int, period
     if coalesce:
         return {**options, **_coalesced(grace, period)}, changes
     if grace is None:
-        changes.append("misfire_grace_time=None without coalesce: at most the newest 100 late runs are made up for")
+        changes.append("misfire_grace_time=None without coalesce: at most the newest 100 late runs are caught up")
         return {**options, "missed": "all"}, changes
     return ({**options, "grace": float(grace)} if grace != USUAL_GRACE else options), changes
 

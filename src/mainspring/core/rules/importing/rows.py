@@ -125,11 +125,13 @@ def named_params(args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence
         return dict(kwargs)
     if names is None:
         raise NeedsReview(
-            f"it passes {len(args)} by position: give --app MODULE:APP, whose handler says what they are called"
+            f"it passes {len(args)} arguments by position: give --app MODULE:APP, whose handler names them"
         )
     if len(args) > len(names):
         takes = ", ".join(names) or "no parameters"
-        raise NeedsReview(f"it passes {len(args)} by position, its handler takes {takes}: change one of them")
+        raise NeedsReview(
+            f"it passes {len(args)} arguments by position, but its handler takes {takes}: change one of them"
+        )
     found = dict(zip(names, args, strict=False))
     if twice := sorted(found.keys() & kwargs.keys()):
         raise InvalidValue("kwargs", twice[0], "parameters that args does not give already")

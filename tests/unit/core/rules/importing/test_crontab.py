@@ -35,7 +35,7 @@ def test_a_name_follows_the_command_alone() -> None:
     ("text", "options", "reason"),
     [
         ("@reboot /opt/run", {}, "@reboot runs when the machine starts"),
-        ("0 1 * * * mail -s hi me%body", {}, "cron feeds what follows the first %"),
+        ("0 1 * * * mail -s hi me%body", {}, "cron passes the text after the first %"),
         ("PATH=/bin\n0 1 * * * run", {}, "it runs with PATH"),
         ("0 1 * * * root /opt/run", {"users": {"root"}}, "'root' is a user, as in /etc/crontab"),
         ("0 1 * * * www-data /opt/run", {"system": True, "user": "root"}, "it runs as the user www-data"),

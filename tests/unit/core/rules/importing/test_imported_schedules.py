@@ -69,7 +69,7 @@ def test_the_policy_of_apscheduler(
     """Of a job that runs every minute."""
     found, changes = apscheduler_policy(grace, coalesce, instances, 60.0)
     assert found == options
-    assert bool(changes) == (grace is None and not coalesce), "at most 100 are made up for"
+    assert bool(changes) == (grace is None and not coalesce), "at most 100 are caught up"
 
 
 def test_the_options_of_celery() -> None:
