@@ -133,7 +133,7 @@ def _data(answer: Response) -> Any:
     if answer.is_success and data is not None:
         return data
     error = data.get("error") if isinstance(data, dict) else None
-    unknown = {"code": "unexpected_answer", "message": f"HTTP {answer.status_code}, which is no answer of Mainspring"}
+    unknown = {"code": "unexpected_answer", "message": f"HTTP {answer.status_code}, which is not from Mainspring"}
     raise ApiError(answer.status_code, error if isinstance(error, dict) else unknown)
 
 

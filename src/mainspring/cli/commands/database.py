@@ -137,7 +137,7 @@ def _fields(found: schema.SchemaStatus) -> dict[str, Any]:
         "schema": found.schema,
         "step": f"{found.expanded} of {found.newest}",
         "pending": _numbers(found.pending) or "none",
-        "to take away": contracts if found.contracts else None,
+        "steps to contract": contracts if found.contracts else None,
         "functions to replace": outdated if found.outdated and found.expanded else None,
         "usable by": f"releases that know step {found.required}",
         "this release": f"Mainspring {found.version}",

@@ -727,7 +727,7 @@ def webhook_problems(facts: Facts) -> Iterator[Problem]:
                 severity="warn",
                 subject=subject,
                 text=f"has received nothing for {_age(webhook.since, facts.now)}",
-                evidence="every delivery since then has failed; deliveries are tried again, and later given up",
+                evidence="every delivery since then has failed; each delivery is retried, and given up in the end",
                 since=to_datetime(webhook.since),
                 fix="open_webhook",
             )

@@ -36,7 +36,7 @@ def one_line(event: dict[str, Any]) -> str:
 
 
 def _of_execution(verb: str, data: dict[str, Any]) -> str:
-    words = {"partial": "completed in part", "missed": "missed its time", "retrying": "failed and is tried again"}
+    words = {"partial": "completed in part", "missed": "missed its time", "retrying": "failed and will be retried"}
     cause = data.get("error") or data.get("reason")
     text = f"{data['job']} {words.get(verb, verb)}"
     if verb == "missed" and (count := data.get("metadata", {}).get("count", 1)) != 1:
