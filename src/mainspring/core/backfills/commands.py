@@ -8,21 +8,22 @@ from typing import Any, get_args
 
 import msgspec
 
-from ...model.backfill import BackfillRow, Only, Order, Windows
+from ...model.backfill import BackfillRow, Only, Order, WindowState
 from ...model.errors import BackfillNotFound, CommandRefused
 from ...model.events import BackfillBegan
 from ...model.job import Job
-from ...model.time.instants import to_micros
 from ...model.values.ids import Chance, random_id
 from ...model.values.reading import choice, duration, whole, words
+from ...model.windows import Window, window_between
 from ..auditing import audit_record
 from ..commands.enqueue import Enqueuer
 from ..jobs.job_cache import JobCache
 from ..loops import Emit
 from ..ports import Store, Topic
+from ..rules.window_ledger import Stretch
 from . import records, rules
 from .driver import drive
-from .windows import WindowQueries
+from .windows import MANY, MOST, WindowQueries
 
 MAX_CONCURRENCY = 1_000
 MAX_TEXT = 1_000
@@ -67,10 +68,12 @@ class Backfills:
         only: str = "holes",
         force: bool = False,
         dry_run: bool = False,
+        listed: int = MOST,
         note: str | None = None,
         by: str = "system",
     ) -> BackfillRow:
-        """Run the windows inside [begin, end) that are not done; with `dry_run`, only list them."""
+        """Run the windows inside [begin, end) that are not done; with `dry_run`, only list the first `listed` of
+        them."""
         job = await self._job_cache.read(name)
         if job.cancelled is not None:
             raise CommandRefused("backfill", "cancelled", ["the job is reactivated"], f"job {name!r}")
@@ -95,16 +98,20 @@ class Backfills:
             moved=now,
             tz=job.spec.tz,
         )
-        backfill = chosen(backfill, await self._queries.of_job(job, first, last, dealt_with=True))
+        plan, counts = await self._queries.plan(job, first, last, _states(backfill))
+        if backfill.order == "newest":
+            plan.reverse()
+        already_done = 0 if backfill.force else counts["done"]
+        backfill = msgspec.structs.replace(
+            backfill, total=len(plan), already_done=already_done, already_running=counts["running"]
+        )
         if dry_run:
-            return msgspec.structs.replace(backfill, id="", state="planned")
-        return await self._begin(backfill, job)
+            return msgspec.structs.replace(backfill, id="", state="planned", windows=await _listed(job, plan[:listed]))
+        return await self._begin(backfill, job, plan)
 
-    async def _begin(self, backfill: BackfillRow, job: Job) -> BackfillRow:
+    async def _begin(self, backfill: BackfillRow, job: Job, plan: list[Stretch]) -> BackfillRow:
         """Write the record first, in state `planning`: if this process dies, a driver ends it. Then write the list of
         windows. Only then does the backfill start, driven by this process at once."""
-        plan = [(to_micros(window.begin), to_micros(window.end)) for window in backfill.windows]
-        backfill = msgspec.structs.replace(backfill, windows=())
         audit = audit_record(
             self._chance, "backfill", f"job:{job.name}", backfill.created_by, backfill.created, after=backfill.id
         )
@@ -194,19 +201,23 @@ class Backfills:
         return record
 
 
-def chosen(backfill: BackfillRow, windows: Windows) -> BackfillRow:
-    """The backfill with the windows that it will run, in order, and the counts of those left out."""
-    wanted = {"holes": ("missing", "failed"), "missing": ("missing",), "failed": ("failed",)}[backfill.only]
-    states = (*wanted, "done") if backfill.force else wanted
-    plan = [each.window for each in windows if each.state in states]
-    counts = windows.counts
-    return msgspec.structs.replace(
-        backfill,
-        windows=tuple(plan if backfill.order == "oldest" else reversed(plan)),
-        total=len(plan),
-        already_done=0 if backfill.force else counts["done"],
-        already_running=counts["running"],
-    )
+def _states(backfill: BackfillRow) -> tuple[WindowState, ...]:
+    """The states of the windows that it runs."""
+    wanted: dict[Only, tuple[WindowState, ...]] = {
+        "holes": ("missing", "failed"),
+        "missing": ("missing",),
+        "failed": ("failed",),
+    }
+    return (*wanted[backfill.only], "done") if backfill.force else wanted[backfill.only]
+
+
+async def _listed(job: Job, plan: list[Stretch]) -> tuple[Window, ...]:
+    """A hundred thousand windows take a second, so other tasks get a turn in between."""
+    windows: list[Window] = []
+    for start in range(0, len(plan), MANY):
+        windows += [window_between(*each, job.spec.tz) for each in plan[start : start + MANY]]
+        await asyncio.sleep(0)
+    return tuple(windows)
 
 
 def progress_words(backfill: BackfillRow) -> str:

@@ -7,6 +7,7 @@ finished backfill completes these steps.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -78,17 +79,19 @@ def chunk_key(number: int) -> str:
 
 async def write_plan(store: Store, id: str, windows: Sequence[Stretch]) -> None:
     """Writes a few chunks at a time: each is small, but there may be hundreds."""
-    chunks = [
-        Entry(
-            kind="backfill_plan",
-            scope=id,
-            key=chunk_key(start // CHUNK),
-            body=msgspec.json.encode(windows[start : start + CHUNK]).decode(),
-        )
-        for start in range(0, len(windows), CHUNK)
-    ]
-    for start in range(0, len(chunks), CHUNKS_AT_ONCE):
-        await store.write_entries([EntryWrite(entry=chunk) for chunk in chunks[start : start + CHUNKS_AT_ONCE]])
+    starts = range(0, len(windows), CHUNK)
+    for some in (starts[first : first + CHUNKS_AT_ONCE] for first in range(0, len(starts), CHUNKS_AT_ONCE)):
+        chunks = [
+            Entry(
+                kind="backfill_plan",
+                scope=id,
+                key=chunk_key(start // CHUNK),
+                body=msgspec.json.encode(windows[start : start + CHUNK]).decode(),
+            )
+            for start in some
+        ]
+        await store.write_entries([EntryWrite(entry=chunk) for chunk in chunks])
+        await asyncio.sleep(0)  # the memory store never yields by itself
 
 
 async def planned(store: Store, id: str, positions: Sequence[int]) -> dict[int, Stretch]:

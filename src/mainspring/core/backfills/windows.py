@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -57,6 +57,19 @@ class _WindowStates(msgspec.Struct, frozen=True):
     def batches(self) -> Iterator[list[Stretch]]:
         return (self.wanted[start : start + MANY] for start in range(0, len(self.wanted), MANY))
 
+    async def in_states(self, states: Collection[WindowState]) -> tuple[list[Stretch], dict[WindowState, int]]:
+        """The windows in these states, and the number in each state."""
+        matching: list[Stretch] = []
+        counts: dict[WindowState, int] = dict.fromkeys(STATES, 0)
+        for some in self.batches():
+            for window in some:
+                state = self.state(window)
+                counts[state] += 1
+                if state in states:
+                    matching.append(window)
+            await asyncio.sleep(0)
+        return matching, counts
+
     def state(self, stretch: Stretch) -> WindowState:
         if stretch in self.alive:
             return "running"
@@ -85,7 +98,12 @@ class WindowQueries:
     async def windows(self, name: str, begin: Any = None, end: Any = None) -> Windows:
         """The status of every window inside [begin, end) that the schedule has asked for so far."""
         job = await self._job_cache.read(name)
-        return await self.of_job(job, *await self.range(job, begin, end))
+        found = await self._states(job, *await self.range(job, begin, end), False)
+        statuses = Windows()
+        for some in found.batches():
+            statuses += [found.status(window) for window in some]
+            await asyncio.sleep(0)
+        return statuses
 
     async def range(self, job: Job, begin: Any, end: Any) -> tuple[Micros, Micros]:
         """The requested range, checked. By default it reaches from the first known instant of the job to now."""
@@ -97,34 +115,20 @@ class WindowQueries:
             raise InvalidValue("end", given, allowed)
         return first, last
 
-    async def of_job(self, job: Job, begin: Micros, end: Micros, *, dealt_with: bool = False) -> Windows:
-        """With `dealt_with`, only windows whose ticks the scheduler has handled."""
-        found = await self._states(job, begin, end, dealt_with)
-        statuses = Windows()
-        for some in found.batches():
-            statuses += [found.status(window) for window in some]
-            await asyncio.sleep(0)
-        return statuses
-
     async def page(
         self, name: str, begin: Any, end: Any, *, state: WindowState | None, limit: int, offset: int
     ) -> WindowPage:
         """One page of the same, with the number of windows in each state."""
         job = await self._job_cache.read(name)
         found = await self._states(job, *await self.range(job, begin, end), False)
-        counts: dict[WindowState, int] = dict.fromkeys(STATES, 0)
-        shown: list[Stretch] = []
-        matching = 0
-        for some in found.batches():
-            for window in some:
-                each = found.state(window)
-                counts[each] += 1
-                if state in (None, each):
-                    matching += 1
-                    if offset < matching <= offset + limit:
-                        shown.append(window)
-            await asyncio.sleep(0)
-        return WindowPage(Windows(map(found.status, shown)), counts, matching)
+        matching, counts = await found.in_states(STATES if state is None else (state,))
+        return WindowPage(Windows(map(found.status, matching[offset : offset + limit])), counts, len(matching))
+
+    async def plan(
+        self, job: Job, begin: Micros, end: Micros, states: Collection[WindowState]
+    ) -> tuple[list[Stretch], dict[WindowState, int]]:
+        """The windows in these states whose ticks the scheduler has handled, and the number in each state."""
+        return await (await self._states(job, begin, end, True)).in_states(states)
 
     async def _states(self, job: Job, begin: Micros, end: Micros, dealt_with: bool) -> _WindowStates:
         """Live executions are read first, then endings that are not in the ledger yet, then the ledger: an execution

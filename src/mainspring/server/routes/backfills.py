@@ -27,6 +27,8 @@ from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 router = APIRouter(prefix="/api/v1/backfills", tags=["backfills"], route_class=GuardedRoute)
 
 MOST_OVER = 1_000
+MOST_LISTED = 1_000
+"""Windows in the answer to a dry run, which may find a hundred thousand."""
 
 BackfillId = Annotated[str, Path(max_length=100, examples=["0199c1f2-7d5e-7abc-8def-0123456789ab"])]
 
@@ -59,7 +61,10 @@ async def _steer(call: Call, id: str, command: Callable[[], Awaitable[BackfillRo
     openapi_extra=DEFAULT_TOOL,
     status_code=201,
     responses=answers(
-        {200: (BackfillJson, "A dry run: the windows it would run."), 201: (BackfillJson, "It has begun.")},
+        {
+            200: (BackfillJson, f"A dry run: the first {MOST_LISTED:,} windows that it would run."),
+            201: (BackfillJson, "It has begun."),
+        },
         404,
         409,
         422,
@@ -72,7 +77,9 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
 
     async def work(_: str | None) -> Answer:
         await call.steerable(body.job)
-        made = await call.engine.backfills.start(body.job, body.begin, body.end, **options, by=call.by)
+        made = await call.engine.backfills.start(
+            body.job, body.begin, body.end, **options, listed=MOST_LISTED, by=call.by
+        )
         rendered = backfill_json(backfill_view(made))
         if body.dry_run:
             return json(rendered)

@@ -40,7 +40,7 @@ async def backfill_page(visit: Viewing, name: str) -> Response:
     preview = None
     if any(values.values()):
         try:
-            plan = await visit.engine.backfills.start(name, **_options(form), dry_run=True, by=visit.by)
+            plan = await visit.engine.backfills.start(name, **_options(form), dry_run=True, listed=FIRST, by=visit.by)
             preview = BackfillPreview(backfill_view(plan))
         except InvalidValue as error:
             preview = BackfillPreview(error=str(error))
