@@ -63,7 +63,7 @@ def test_the_entry_point_becomes_healthy_and_stops_in_time(tmp_path: Path) -> No
     environ = {"MAINSPRING_PORT": str(ports["8700"]), "HOME": str(tmp_path), **ours}
     command = [*exec_form(final["ENTRYPOINT"][0]), *exec_form(final["CMD"][0])]
     health = [here(word) for word in exec_form(final["HEALTHCHECK"][0])]
-    folder = here(final["WORKDIR"][0])
+    folder, proxied = here(final["WORKDIR"][0]), {"http_proxy": "http://127.0.0.1:1"}  # as Docker passes on its own
     log = tmp_path / "log"
     with log.open("w") as output:
         process = subprocess.Popen(command, cwd=folder, env=environ, stdout=output, stderr=output)
@@ -71,7 +71,7 @@ def test_the_entry_point_becomes_healthy_and_stops_in_time(tmp_path: Path) -> No
 
         def healthy() -> bool:
             assert process.poll() is None, log.read_text()
-            return subprocess.run(health, cwd=folder, env=environ, capture_output=True).returncode == 0
+            return subprocess.run(health, cwd=folder, env=environ | proxied, capture_output=True).returncode == 0
 
         until_blocking(healthy)
         assert (tmp_path / "data" / "jobs.db").exists(), "SQLite is in the volume"
