@@ -264,7 +264,8 @@ class MonitoringSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Setting(
             number(0, 65_535),
-            "the port of `/metrics` on `host`, for processes without the role `api`; 0: any free port",
+            "a port on `host` on which the process serves `/metrics`, `/healthz` and `/readyz`, whatever its roles; "
+            "0: any free port",
         ),
     ] = None
     metrics_jobs: Annotated[int, Setting(number(1, 100_000), "how many jobs have separate metrics")] = 1_000
