@@ -11,7 +11,7 @@ import pytest
 from mainspring import Mainspring
 from mainspring.core.declaring.job_specs import edited_fields, job_spec
 from mainspring.model.errors import ConfigurationError, InvalidValue
-from mainspring.model.values.json_text import MOST_LEVELS, MOST_VALUES
+from mainspring.model.values.json_text import MOST_LEVELS, MOST_LONG_NUMBERS, MOST_VALUES
 from tests.api.attacks.hostile_requests import FORM
 from tests.api.client import LOCAL
 
@@ -82,8 +82,10 @@ def test_a_job_with_more_than_a_lowered_limit_can_still_be_edited() -> None:
         (json.dumps([0] * (MOST_VALUES + 1)), f"at most {MOST_VALUES:,} values"),
         (json.dumps([{"a": "b"}] * MOST_VALUES), f"at most {MOST_VALUES:,} values"),
         (json.dumps(["a"] * (3 * MOST_VALUES)), f"at most {MOST_VALUES:,} values"),
+        (f"[{'1e-300,' * MOST_LONG_NUMBERS}1e300]", f"at most {MOST_LONG_NUMBERS}"),
+        (f"[{'1,' * 9}{'1' * 25 * MOST_LONG_NUMBERS}.5e-123]", f"at most {MOST_LONG_NUMBERS}"),
     ],
-    ids=["levels", "numbers", "objects", "texts"],
+    ids=["levels", "numbers", "objects", "texts", "exponents", "digits"],
 )
 async def test_json_is_bounded_before_it_is_read(params: str, words: str) -> None:
     async with _app() as app, _client(app) as client:

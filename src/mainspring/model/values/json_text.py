@@ -18,9 +18,13 @@ MOST_VALUES = 12_000
 """Items of lists and fields of objects, together with the lists and objects themselves."""
 MOST_LEVELS = MAX_DEPTH + 10
 """Parameters may have `MAX_DEPTH` levels, and a request has some around them."""
+MOST_LONG_NUMBERS = 500
+"""Numbers with an exponent of three digits, and runs of 25 digits: each can take as long to read as a hundred other
+values."""
 
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
+_NUMBERS = bytes.maketrans(b"123456789E", b"000000000e")
 
 
 def read_json(field: str, text: bytes) -> Any:
@@ -33,6 +37,11 @@ def read_json(field: str, text: bytes) -> Any:
     Traceback (most recent call last):
     ...
     mainspring.model.errors.InvalidValue: body: 200 levels is not valid; allowed: at most 110 levels
+    >>> read_json("body", b"[" + b"1e-300," * 600 + b"0]")
+    Traceback (most recent call last):
+    ...
+    mainspring.model.errors.InvalidValue: body: 600 numbers with many digits or a large exponent is not valid; allowed: \
+at most 500. Write them as text
     """
     check_json(field, text)
     return msgspec.json.decode(text)
@@ -49,6 +58,10 @@ def check_json(field: str, text: bytes) -> None:
     brackets = outside.translate(_BRACKETS, _NO_BRACKETS)
     if (values := outside.count(b",") + brackets.count(b"[")) > MOST_VALUES:
         raise _too_many(field, values)
+    numbers = outside.translate(_NUMBERS, b"+-.")
+    if (long := numbers.count(b"e000") + numbers.count(b"0" * 25)) > MOST_LONG_NUMBERS:
+        found = Verbatim(f"{long:,} numbers with many digits or a large exponent")
+        raise InvalidValue(field, found, f"at most {MOST_LONG_NUMBERS}", "Write them as text")
     levels = max(accumulate(1 if each == ord("[") else -1 for each in brackets), default=0)
     if levels > MOST_LEVELS:
         raise InvalidValue(field, Verbatim(f"{levels} levels"), f"at most {MOST_LEVELS} levels")
