@@ -19,6 +19,7 @@ import msgspec
 from ..model import defaults
 from ..model.errors import ConfigurationError, InvalidValue, nearest, shown
 from ..model.values.reading import duration_text
+from ..model.values.web_address import NOT_SHOWN
 from .rules import SecretFile
 from .rules import secret as secret_rule
 from .settings import PREFIX, SETTINGS, Settings, Source
@@ -132,7 +133,13 @@ def _hint_at_table(name: str, value: Any) -> str:
 
 
 def _checked(name: str, item: _Given) -> Any:
-    return SETTINGS[name].rule(f"{name} (from {item.source})", item.value)
+    try:
+        return SETTINGS[name].rule(f"{name} (from {item.source})", item.value)
+    except InvalidValue as error:
+        if item.source.place != f"{PREFIX}{name.upper()}_FILE":
+            raise
+        # Somebody may have named the file of another secret.
+        raise InvalidValue(error.field, NOT_SHOWN, error.allowed, error.remedy) from None
 
 
 def _adapt(checked: dict[str, Any]) -> None:

@@ -138,6 +138,10 @@ def secret(field: str, value: Any) -> Secret:
     return Secret(value)
 
 
+MOST_CHARACTERS = 65_536
+"""Of a secret in a file: a device never ends."""
+
+
 class SecretFile(Secret):
     """A secret that a file holds. The file is read when the secret is used."""
 
@@ -149,12 +153,15 @@ class SecretFile(Secret):
 
     def reveal(self) -> str:
         try:
-            text = Path(self._path).read_text(encoding="utf-8").strip()
+            with Path(self._path).open(encoding="utf-8") as file:
+                text = file.read(MOST_CHARACTERS + 1).strip()
         except (OSError, UnicodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise ConfigurationError(f"{self._source}: the file {self._path!r} cannot be read: {reason}") from None
         if not text:
             raise ConfigurationError(f"{self._source}: the file {self._path!r} is empty")
+        if len(text) > MOST_CHARACTERS:
+            raise ConfigurationError(f"{self._source}: the file {self._path!r} is too long to be a secret")
         return text
 
 

@@ -4,6 +4,9 @@ A connection is either busy, with a complete request that is being answered, or 
 a request, for its body, or for the client to read an answer. Each wait has a deadline. When all places are taken, the
 connection that has waited longest is closed for the next one, so that clients who leave requests unfinished cannot shut
 out others. While every connection is busy, new ones stay in the queue of the operating system.
+
+A client who does not wait for the answer before it sends the next request would keep its place for as long as it likes:
+its connection is closed after the answer.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from enum import Enum
 
 import h11
 import uvicorn
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER, FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -26,6 +30,8 @@ from .limits import Limits
 
 logger = logging.getLogger("mainspring.server")
 
+PART = 8 * 1024
+"""Bytes that are parsed at once. It takes 200 ms to parse 256 KiB of chunks that hold one byte each."""
 AT_A_TIME = 32
 """Connections that are accepted before other tasks get their turn."""
 RETRY_AFTER = 0.2
@@ -46,17 +52,48 @@ class Phase(Enum):
     CLOSING = "closing"
 
 
+class Flow(FlowControl):
+    """Reads no more from a client while uvicorn does not want to, or while it is held."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._wanted = True
+        self._held = False
+
+    def pause_reading(self) -> None:
+        self._wanted = False
+        self._apply()
+
+    def resume_reading(self) -> None:
+        self._wanted = True
+        self._apply()
+
+    def hold(self, held: bool) -> None:
+        self._held = held
+        self._apply()
+
+    def _apply(self) -> None:
+        if self._wanted and not self._held:
+            super().resume_reading()
+        else:
+            super().pause_reading()
+
+
 class Connection(H11Protocol):
     """One connection, which tells `Connections` what it waits for."""
+
+    flow: Flow
 
     def __init__(self, config: uvicorn.Config, state: ServerState, connections: Connections) -> None:
         super().__init__(config=config, server_state=state, app_state={})
         self._all = connections
+        self._unparsed = bytearray()
         self.phase = Phase.HEAD
         self.since = time.monotonic()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = Flow(transport)
         self._all.changed(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -64,6 +101,29 @@ class Connection(H11Protocol):
         self._all.remove(self)
 
     def data_received(self, data: bytes) -> None:
+        """Much is parsed in parts, so that other connections get their turn in between."""
+        if self._unparsed:
+            self._unparsed += data
+            self.transport.pause_reading()  # at the end of a body uvicorn resumes reading past its flow control
+        elif len(data) <= PART:
+            self._parse(data)
+        else:
+            self._unparsed += data
+            self.flow.hold(True)
+            self._parse_on()
+
+    def _parse_on(self) -> None:
+        part = bytes(self._unparsed[:PART])
+        del self._unparsed[:PART]
+        self._parse(part)
+        if self.transport.is_closing():
+            self._unparsed.clear()
+        elif self._unparsed:
+            self.loop.call_soon(self._parse_on)
+        else:
+            self.flow.hold(False)
+
+    def _parse(self, data: bytes) -> None:
         super().data_received(data)
         self.look()
 
@@ -97,10 +157,17 @@ class Connection(H11Protocol):
 
     def look(self) -> None:
         """Find out what it waits for now."""
+        if self._has_more_requests() and CLOSE_HEADER not in self.headers:
+            self.headers.append(CLOSE_HEADER)  # uvicorn answers it in kind
         phase = self._phase_now()
         if phase is not self.phase:
             self.phase, self.since = phase, time.monotonic()
             self._all.changed(self)
+
+    def _has_more_requests(self) -> bool:
+        """Whether the client sent the next request before it had any of the answer to this one."""
+        begun = self.cycle is not None and not self.cycle.response_started
+        return begun and self.conn.their_state is h11.DONE and bool(self.conn.trailing_data[0])
 
     def _phase_now(self) -> Phase:
         if self.transport.is_closing():
@@ -196,7 +263,7 @@ class Connections:
         told = False
         while True:
             try:
-                return (await asyncio.get_running_loop().sock_accept(listener))[0]
+                return await _accepted(listener)
             except ConnectionAbortedError:
                 continue  # the client has left already
             except OSError as error:
@@ -218,3 +285,13 @@ class Connections:
         except OSError:  # the client has left already
             client.close()
             self.remove(connection)
+
+
+async def _accepted(listener: socket.socket) -> socket.socket:
+    """The next client. One that is there already is not waited for: each turn of the event loop may be long."""
+    try:
+        client = listener.accept()[0]
+    except BlockingIOError:
+        return (await asyncio.get_running_loop().sock_accept(listener))[0]
+    client.setblocking(False)
+    return client

@@ -24,6 +24,7 @@ from .limits import Limits
 
 MOST_BYTES = 1024 * 1024
 SMALL_BYTES = 64 * 1024
+MOST_HEADERS = 200
 MOST_PARAMETERS = 500
 """In the query of a request. Frameworks take quadratic time to read them."""
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
@@ -43,7 +44,8 @@ class Frame:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        scope["headers"] = list(scope["headers"])  # a server may give any iterable
+        headers = Headers(raw=scope["headers"][:MOST_HEADERS])
         request_id = request_id_of(headers.get("x-request-id"))
         token = REQUEST_ID.set(request_id)
         trace = TRACE_CONTEXT.set(joined(headers.get("traceparent"), headers.get("tracestate")))
@@ -74,6 +76,8 @@ def request_id_of(given: str | None) -> str:
 def _check(scope: Scope, headers: Headers) -> None:
     """Check the headers of a body without reading it. Of two lengths a proxy may believe the other one, and what is a
     body for it would be the next request here: so nothing more is read from that connection."""
+    if len(scope["headers"]) > MOST_HEADERS:  # each look for one of them would take long
+        raise HTTPException(431)
     if "content-length" in headers and "transfer-encoding" in headers:
         raise HTTPException(400, "give either Content-Length or Transfer-Encoding, not both", {"Connection": "close"})
     if scope.get("query_string", b"").count(b"&") >= MOST_PARAMETERS:

@@ -21,6 +21,8 @@ from .stream import Streams
 logger = logging.getLogger("mainspring.server")
 
 BACKLOG = 2048
+MOST_HEAD = 32 * 1024
+"""Bytes of the head of a request: a credential of the greatest length, and cookies of other applications."""
 PATIENCE = 5.0
 """Seconds that requests under way get to finish when this process stops; streams and waits end at once."""
 POLL = 0.01
@@ -78,6 +80,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             log_level="warning",
+            h11_max_incomplete_event_size=MOST_HEAD,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=max(1, int(min(PATIENCE, settings.stop_timeout / 2))),
             **UVICORN_OPTIONS,  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from fastapi import Depends, FastAPI
 from mainspring import Mainspring, every
 from mainspring.config.load import load
 from mainspring.config.settings import SETTINGS
-from mainspring.model.errors import ConfigurationError
+from mainspring.model.errors import ConfigurationError, InvalidValue
 from mainspring.observe.metrics.access import MetricsAccess
 from mainspring.server.access import Guard, Principal, Refused, Role, needs
 from mainspring.server.api import create_api
@@ -47,7 +47,18 @@ PROXIES = [
         "X-NF-Client-Connection-IP",
     ),
     *("Fly-Client-IP", "WL-Proxy-Client-IP", "Proxy-Connection", "Client-IP", "X-Bluecoat-Via", "Front-End-Https"),
-    *("X-Remote-Addr", "X-Originating-IP", "X-Source-IP", "X-Traefik-Router"),
+    *("X-Remote-Addr", "X-Originating-IP", "X-Source-IP", "X-Traefik-Router", "X_Forwarded_For", "X_Real_IP"),
+    *("Ali-CDN-Real-IP", "CDN-Src-IP", "EO-Connecting-IP", "DO-Connecting-IP", "Incap-Client-IP", "X-Sucuri-ClientIP"),
+    *(
+        "Tailscale-User-Login",
+        "X-Ngrok-Trace",
+        "X-Tunnel-Id",
+        "X-Kong-Request-Id",
+        "X-Haproxy-Unique-Id",
+        "X-Nginx-Proxy",
+    ),
+    *("Remote-User", "X-Remote-User", "X-Auth-Request-User", "X-Pomerium-Jwt-Assertion", "X-Request-Start"),
+    *("X-Goog-Authenticated-User-Email", "SSL-Client-Cert", "X-SSL-Client-Verify", "X-Edge-IP", "X-Gateway-Host"),
 ]
 HARMLESS = ["Accept", "User-Agent", "Traceparent", "X-Request-Id", "X-Requested-With", "Cookie", "X-Client-Version"]
 
@@ -193,6 +204,21 @@ def test_every_secret_setting_can_be_read_from_a_file(tmp_path: Path) -> None:
         for broken in (str(tmp_path / "missing"), str(tmp_path)):
             with pytest.raises(ConfigurationError, match=f"{variable}: the file .* cannot be read"):
                 _ = load(environ={variable: broken}).check_http()
+
+
+def test_an_error_shows_nothing_of_a_file_of_secrets_that_was_named_by_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "another-secret"
+    file.write_text("hunter2")
+    for name in FROM_FILES:
+        with pytest.raises((ConfigurationError, InvalidValue)) as refused:
+            _ = load(environ={f"MAINSPRING_{name.upper()}_FILE": str(file)}).check_http()
+        assert "hunter2" not in f"{refused.value} {refused.value!r}", name
+
+
+def test_a_file_of_secrets_has_an_end() -> None:
+    for name in FROM_FILES:
+        with pytest.raises(ConfigurationError, match="too long to be a secret"):
+            _ = load(environ={f"MAINSPRING_{name.upper()}_FILE": "/dev/zero"}).check_http()
 
 
 # --- the audit --------------------------------------------------------------------------------------------------

@@ -46,17 +46,21 @@ FORWARDING = frozenset(
 
 PROXY_HEADERS = FORWARDING | {
     *("cdn-loop", "client-ip", "front-end-https", "max-forwards", "surrogate-capability", "wl-proxy-client-ip"),
-    *("x-bluecoat-via", "x-cloud-trace-context", "x-coming-from", "x-host", "x-http-via", "x-original-host"),
-    *("x-originating-ip", "x-real-port", "x-real-scheme", "x-remote-addr", "x-remote-ip", "x-rewrite-url", "x-scheme"),
-    *("x-source-ip", "x-url-scheme", "x-varnish"),
+    *("do-connecting-ip", "remote-user", "x-bluecoat-via", "x-cloud-trace-context", "x-coming-from", "x-host"),
+    *("x-http-host-override", "x-http-via", "x-original-host", "x-originating-ip", "x-queue-start", "x-real-port"),
+    *("x-real-scheme", "x-request-start", "x-rewrite-url", "x-scheme", "x-source-ip", "x-url-scheme", "x-varnish"),
 }
 PROXY_PREFIXES = (
-    *("akamai-", "cf-", "cloudfront-", "fastly-", "fly-", "proxy-", "x-akamai-", "x-amz-cf-", "x-amzn-"),
-    *("x-appengine-", "x-arr-", "x-azure-", "x-cdn-", "x-envoy-", "x-fd-", "x-forwarded-", "x-goog-iap-", "x-nf-"),
-    *("x-original-", "x-proxy", "x-traefik-", "x-vercel-"),
+    *("akamai-", "ali-cdn-", "cdn-", "cf-", "cloudfront-", "eo-", "fastly-", "fly-", "incap-", "kong-", "ngrok-"),
+    *("proxy-", "ssl-client-", "tailscale-", "x-akamai-", "x-amz-cf-", "x-amzn-", "x-appengine-", "x-arr-"),
+    *("x-auth-request-", "x-azure-", "x-cdn-", "x-edge-", "x-envoy-", "x-fd-", "x-forwarded-", "x-forwarder-"),
+    *("x-gateway-", "x-goog-authenticated-", "x-goog-iap-", "x-haproxy-", "x-kong-", "x-lb-", "x-nf-", "x-nginx-"),
+    *("x-ngrok-", "x-original-", "x-pomerium-", "x-proxy", "x-railway-", "x-remote-", "x-ssl-", "x-sucuri-"),
+    *("x-tencent-", "x-traefik-", "x-tunnel-", "x-vercel-"),
 )
 """Any of these headers, and any that begins so, means that a proxy stands between the client and this server: written
-by nginx, HAProxy, Envoy, Traefik, Varnish, Squid, IIS, and the load balancers and networks of the large clouds."""
+by nginx, HAProxy, Envoy, Traefik, Kong, Varnish, Squid, IIS, by tunnels, and by the load balancers and networks of the
+large clouds. Some write _ for -."""
 
 MOST_HOPS = 64
 
@@ -112,13 +116,13 @@ def passed_on(headers: Headers) -> bool:
     >>> passed_on([("Host", "localhost"), ("CDN-Loop", "cloudflare")]), passed_on([("Host", "localhost")])
     (True, False)
     """
-    names = {name.lower() for name, _ in headers}
+    names = {name.lower().replace("_", "-") for name, _ in headers}
     return any(name in PROXY_HEADERS or name.startswith(PROXY_PREFIXES) for name in names)
 
 
 def _walk(hops: list[IPAddress | None], proxies: Networks, address: IPAddress | None, peer: str | None) -> Client:
     """From right to left: each listed hop vouches for the one before it."""
-    if not hops or len(hops) > MOST_HOPS:
+    if not hops:
         return Client(None, False, _key(address, peer))
     last_known = address
     for hop in reversed(hops):
@@ -146,10 +150,13 @@ def _key(address: IPAddress | None, peer: str | None) -> str:
 
 
 def _hops(header: str, values: list[str]) -> list[IPAddress | None]:
-    """The hops of the header, in its order. Empty elements are ignored."""
+    """The hops of the header, in its order. Empty elements are ignored; too many are as good as unreadable ones."""
     if header == "forwarded":
-        return [_forwarded_for(element) for value in values for element in _elements(value)]
-    return [parse_address(element) for value in values for element in value.split(",") if element.strip()]
+        elements = [element for value in values for element in _elements(value)]
+    else:
+        elements = [element for value in values for element in value.split(",") if element.strip()]
+    read = _forwarded_for if header == "forwarded" else parse_address
+    return [read(element) for element in elements] if len(elements) <= MOST_HOPS else [None]
 
 
 def _elements(value: str) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 from .addresses import Headers, parse_address
 
@@ -19,6 +18,7 @@ Refusal: TypeAlias = tuple[str, str]
 """A code and a message."""
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::\d{1,5})?")
+_ORIGIN = re.compile(r"https?://([^/\s]+)")
 _REMEDY = "use localhost or 127.0.0.1, list the name in api_hosts, or configure authentication"
 _UNKNOWN_HOST = ("unknown_host", f"this name of the host is not served without authentication; {_REMEDY}")
 _CROSS_SITE = ("cross_site", "requests of other web sites are not served without authentication")
@@ -49,11 +49,8 @@ def foreign_page(
 
 def is_own_origin(origin: str, host: str, names: Sequence[str]) -> bool:
     """Whether the page came from this server: same host and port, or a listed name. `null` never counts."""
-    try:
-        netloc = urlsplit(origin.lower()).netloc
-    except ValueError:
-        return False
-    return netloc == host.lower() or _name(netloc) in {name.lower() for name in names}
+    found = _ORIGIN.fullmatch(origin.lower())
+    return found is not None and (found[1] == host.lower() or _name(found[1]) in {name.lower() for name in names})
 
 
 def _values(headers: list[tuple[str, str]], name: str) -> list[str]:

@@ -25,7 +25,7 @@ BACKLOG = 50
 """Connections that are accepted in one turn: fewer than `AT_ONCE`, so that each can send its request before it may have
 to make room."""
 
-_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*")
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):(.*)")
 
 
 class _Request:
@@ -131,7 +131,7 @@ class MetricsServer:
     ) -> tuple[int, bytes, dict[str, str]]:
         """Status, body, and further headers."""
         found = [_HEADER.fullmatch(line) for line in lines]
-        headers = [(each[1], each[2]) for each in found if each is not None]
+        headers = [(each[1], each[2].strip(" \t")) for each in found if each is not None]
         if len(headers) < len(lines):  # another reader might see other headers in them
             return 400, b"a header is malformed\n", {}
         health = path in ("/healthz", "/readyz")

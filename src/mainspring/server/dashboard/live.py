@@ -27,7 +27,7 @@ from starlette.responses import Response
 from ...core.queries.queries import Queries
 from ...model.errors import MainspringError
 from ..access import Role, guard_of, needs
-from ..access.browsers import form_token_of
+from ..access.browsers import cookie_of, form_token_of
 from ..stream import FULL, Admission, Streams
 from .assets import TOKEN_PLACE
 
@@ -198,7 +198,7 @@ class LivePages:
         if request.method != "GET" or LIVE_HEADER not in request.headers or token is None:
             return await handler(request)
         principal = await needs(Role.VIEWER, cookies=True)(request)
-        kept = self._page(page_of(request), str(request.base_url), principal.role, request.cookies.get(ZONE, ""))
+        kept = self._page(page_of(request), str(request.base_url), principal.role, cookie_of(request, ZONE))
         async with kept.lock:
             if not self._is_fresh(kept):
                 async with self._rendering:

@@ -24,7 +24,7 @@ from ...model.time.zones import known_zone
 from ...model.triggers.base import instant_text
 from ...version import VERSION
 from ..access import GuardedRoute, Principal, Role, covers, guard_of, needs
-from ..access.browsers import FORM, SESSION, form_token_of, new_form_token, session_of
+from ..access.browsers import FORM, SESSION, cookie_of, form_token_of, new_form_token, session_of
 from ..engine import Engine
 from ..errors import Problem, http_problem, problem_of, unexpected, validation_problem
 from ..request import Call, Turns
@@ -157,7 +157,7 @@ class Visit(Call):
     def zone(self) -> tzinfo:
         """The viewer's time zone, as the script of an earlier page found it; UTC until then."""
         try:
-            return known_zone(self.request.cookies.get(ZONE) or "UTC")
+            return known_zone(cookie_of(self.request, ZONE) or "UTC")
         except InvalidValue:
             return UTC
 
@@ -264,7 +264,7 @@ def page_of_form(request: Request) -> str | None:
 def read_notice(request: Request) -> Notice | None:
     """None for a cookie that is no notice of ours, or whose undo would leave this dashboard."""
     try:
-        found = msgspec.json.decode(unquote(request.cookies.get(NOTICE, "")), type=Notice)
+        found = msgspec.json.decode(unquote(cookie_of(request, NOTICE)), type=Notice)
     except ValueError:
         return None
     return found if found.undo is None or local_path(found.undo, request) else None

@@ -22,6 +22,10 @@ SENDERS: dict[str, tuple[tuple[str, str], ...]] = {
     "our Origin on another port": (("origin", "http://localhost:9999"),),
     "an Origin with our name as the user": (("origin", "http://localhost@evil.example"),),
     "our Origin and a foreign one": (("origin", "http://localhost"), ("origin", "https://evil.example")),
+    "our Origin before a foreign one": (("origin", "http://localhost/ http://evil.example"),),
+    "our Origin with a path": (("origin", "http://localhost/evil"),),
+    "our Origin of another scheme": (("origin", "ftp://localhost"),),
+    "an Origin without a scheme": (("origin", "//localhost"),),
     "an extension's Origin": (("origin", "chrome-extension://abc"),),
     "a file's Origin": (("origin", "file://"),),
 }
