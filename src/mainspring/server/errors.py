@@ -48,6 +48,7 @@ CODES = {
     408: "body_too_slow",
     413: "body_too_large",
     415: "unsupported_media_type",
+    431: "too_many_headers",
     503: "unavailable",
 }
 MESSAGES = {
@@ -56,6 +57,7 @@ MESSAGES = {
     408: "the body did not arrive in time",
     413: "the body is larger than 1 MiB",
     415: "the body must be JSON, with Content-Type: application/json",
+    431: "the request has more than 200 headers",
 }
 MOST_DETAILS = 20
 MOST_VALUE = 80
