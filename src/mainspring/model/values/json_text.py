@@ -37,10 +37,10 @@ def read_json(field: str, text: bytes) -> Any:
     Traceback (most recent call last):
     ...
     mainspring.model.errors.InvalidValue: body: 200 levels is not valid; allowed: at most 110 levels
-    >>> read_json("body", b"[" + b"1e-300," * 600 + b"0]")
+    >>> read_json("b", b"[" + b"1e-300," * 600 + b"0]")
     Traceback (most recent call last):
     ...
-    mainspring.model.errors.InvalidValue: body: 600 numbers with many digits or a large exponent is not valid; allowed: \
+    mainspring.model.errors.InvalidValue: b: 600 numbers with many digits or a large exponent is not valid; allowed: \
 at most 500. Write them as text
     """
     check_json(field, text)
