@@ -57,6 +57,12 @@ def test_thresholds_follow_from_timeout_history_and_schedule() -> None:
 
 
 @pytest.mark.req("OBS-5")
+def test_descriptions_name_long_durations_in_days_and_hours() -> None:
+    assert "fires after 1d." in rule("JobRunningTooLong", job(), RecentDurations((4.0,))).description
+    assert rule("JobRunningTooLong", job(timeout="1h")).description.startswith("Its timeout is 1h;")
+    assert "took 3.33 s at most" in rule("JobRunningTooLong", job(), RecentDurations((3.333,) * 10)).description
+
+
 def test_a_job_on_demand_misses_nothing() -> None:
     alerts = {each.alert for each in job_rules(job(cron=None), QUICK, NOW)}
     assert alerts == {

@@ -195,7 +195,7 @@ def _anomaly(job: Job, history: RecentDurations, period: float) -> AlertRule:
     since = _within(4 * period, 10 * MINUTE, 7 * DAY)
     quantile, average = _quantile(job, since), _average(job, since)
     if not history.known:
-        expr, usual = f"{average} > 3 * {_average(job, '7d')}", "a third of that over the last 7 days"
+        expr, usual = f"{average} > 3 * {_average(job, '7d')}", "less than a third of that (average of the last 7 days)"
     else:
         expr, usual = f"{average} > {_number(3 * history.usual)}", f"{_text(history.usual)} at most"
         if (bound := _bucket(history.usual)) is not None:
@@ -273,7 +273,7 @@ def _number(value: float) -> str:
 
 
 def _text(seconds: float) -> str:
-    return f"{seconds:.3g} s"
+    return f"{seconds:.3g} s" if seconds < MINUTE else duration_text(round(seconds))
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
