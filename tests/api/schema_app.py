@@ -61,7 +61,9 @@ class Known(msgspec.Struct):
 def application(mended: asyncio.Event | None = None, url: str = "memory://") -> Mainspring:
     """Once `mended` is set nothing here fails: who runs a handler that fails gets a 500, as promised."""
     quick: dict[str, Any] = {"stop_timeout": 5, "fold_interval": 0.1}  # what has failed is counted when it is folded
-    app = Mainspring(url, jwt_secret=SECRET, failed_logins_per_minute=100_000, exclude=[SYSTEM_JOB], **quick)
+    app = Mainspring(
+        url, jwt_secret=SECRET, failed_logins_per_minute=100_000, exclude=[SYSTEM_JOB], private_urls=True, **quick
+    )
 
     @app.job("quick")
     async def quick(ctx: JobContext, number: int = 1, words: list[str] | None = None) -> dict[str, int]:

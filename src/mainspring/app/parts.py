@@ -171,6 +171,7 @@ class Parts:
             self.chance,
             emit,
             mails=settings.smtp_url is not None,
+            private=settings.private_urls,
         )
         self.bulk = Bulk(self.steering)
         actions = Actions(store, self.steering, self.manual_runs, self.errors, self.chance, emit)

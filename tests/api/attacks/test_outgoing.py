@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from mainspring.observe.outgoing.addresses import IPAddress
+from mainspring.model.values.address_classes import IPAddress
 from mainspring.observe.outgoing.http import NotAllowed, OutgoingHttp
 from tests.api.attacks.tables.outgoing import ADDRESSES
 from tests.support import DEADLINE

@@ -54,6 +54,7 @@ def app(tmp_path: Path) -> Iterator[Mainspring]:
 def run(app: Mainspring, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("MAINSPRING_PRIVATE_URLS", "true")
 
     def call(*arguments: str, code: int = 0, given: str = "") -> str:
         monkeypatch.setattr("sys.stdin", io.StringIO(given))

@@ -86,10 +86,12 @@ class Webhooks:
         chance: Chance,
         emit: Emit,
         mails: bool,
+        private: bool,
     ) -> None:
-        """`mails` says whether there is a server for e-mails."""
+        """`mails` says whether there is a server for e-mails; `private` is the setting `private_urls`."""
         self._store, self._subscriptions, self._hand_over = store, subscriptions, hand_over
         self._queries, self._chance, self._emit, self._mails = queries, chance, emit, mails
+        self._private = private
 
     # --- reading ------------------------------------------------------------------------------------------
     async def all(self) -> list[WebhookView]:
@@ -145,7 +147,7 @@ class Webhooks:
             raise InvalidValue("format", "email", "'standard' or 'slack'", "For e-mails, set smtp_url")
         signs: Scheme = choice("scheme", scheme, get_args(Scheme))  # type: ignore[assignment]
         given = _secret(secret, signs) if kind == "standard" else None
-        checked = _checked({"url": url, **fields}, kind)
+        checked = _checked({"url": url, **fields}, kind, self._private)
         now = await self._store.now()
         endpoint = Endpoint(
             id=f"wh-{self._chance.randbytes(6).hex()}" if id is None else identifier("id", id),
@@ -174,7 +176,7 @@ class Webhooks:
                 raise InvalidValue("webhook", presentable(name), f"the fields {', '.join(FIELDS)}", remedy)
 
         def change(endpoint: Endpoint, now: Micros) -> Endpoint:
-            fields = _checked(changes, endpoint.format)
+            fields = _checked(changes, endpoint.format, self._private)
             if fields.get("url", endpoint.url) != endpoint.url:
                 fields["failing_since"] = None
             return msgspec.structs.replace(endpoint, **fields)
@@ -321,13 +323,13 @@ def _format(value: Any) -> Format:
     return choice("format", value, get_args(Format))  # type: ignore[return-value]
 
 
-def _checked(fields: Mapping[str, Any], format: Format) -> dict[str, Any]:
+def _checked(fields: Mapping[str, Any], format: Format, private: bool) -> dict[str, Any]:
     """The fields that were given. None stands for the default, where there is one."""
     checked: dict[str, Any] = {}
     for name, value in fields.items():
         match name:
             case "url":
-                checked[name] = check_url(value, format)
+                checked[name] = check_url(value, format, private)
             case "events":
                 checked[name] = () if value is None else check_events(value)
             case "description":

@@ -16,6 +16,7 @@ import msgspec
 from ...model.errors import InvalidValue, NotFound
 from ...model.store.entries import Entry
 from ...model.time.instants import SECOND, Micros
+from ...model.values.address_classes import address_class, may_reach, written_address
 from ...model.values.payload import presentable
 from ...model.values.reading import identifier, words
 from ...model.values.web_address import NOT_SHOWN, host_of, web_address
@@ -123,14 +124,23 @@ def masked_url(url: str) -> str:
     return f"{urlsplit(url).scheme}://{host_of(url)}/..."
 
 
-def check_url(url: Any, format: Format) -> str:
-    """An address to send to. Errors never show it: a part of it may be a secret."""
+def check_url(url: Any, format: Format, private: bool) -> str:
+    """An address to send to; `private` is the setting `private_urls`. Errors never show more of it than its host: the
+    rest may be a secret. Names are looked up and checked when a message is sent."""
     if format != "email":
-        return web_address("url", url)
+        return _reachable(web_address("url", url), private)
     address = url.removeprefix("mailto:") if isinstance(url, str) and url.startswith("mailto:") else ""
     if not _ADDRESS.fullmatch(address):
         raise InvalidValue("url", NOT_SHOWN, "mailto: and one address, such as mailto:ops@example.com")
     return f"mailto:{address}"
+
+
+def _reachable(url: str, private: bool) -> str:
+    found = written_address(urlsplit(url).hostname or "")
+    if found is not None and not may_reach(found, private):
+        remedy = "" if private else "To send webhooks into your own network, set private_urls = true"
+        raise InvalidValue("url", host_of(url), f"a public address; this one is {address_class(found)}", remedy)
+    return url
 
 
 def check_filter(field: str, value: Any) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ EVENTS: dict[str, str] = {
     RESUMED: "a paused job was resumed",
     GROUP_NEW: "an error occurred for the first time",
     GROUP_CHANGED: "a muted error occurred in a job or a release that had not shown it, which ends the mute",
-    DISABLED: "an endpoint was disabled because its receiver failed for days or answered 410; sent to the other endpoints",
+    DISABLED: "an endpoint was disabled because its receiver failed for days or answered 410; sent to the others",
     TEST: "a test message, sent regardless of the endpoint's subscriptions",
 }
 

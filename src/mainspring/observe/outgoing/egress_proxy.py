@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from .addresses import IPAddress
+from ...model.values.address_classes import IPAddress
 from .lookups import addresses_of
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from ...core.ports import HttpAnswer
+from ...model.values.address_classes import IPAddress, address_class, may_reach
 from ...model.values.web_address import host_of, web_address
 from ...version import VERSION
-from .addresses import IPAddress, address_class, may_reach
 from .egress_proxy import LONGEST_HEAD, EgressProxy, Streams, first_connection, with_tls
 from .lookups import Lookups, addresses_of
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ...model.values.address_classes import IPAddress
 from ...model.values.web_address import domain_of
-from .addresses import IPAddress
 
 MOST_AT_ONCE = 256
 MOST_OF_ONE_DOMAIN = 8

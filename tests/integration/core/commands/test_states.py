@@ -289,7 +289,8 @@ async def test_who_retries_hears_of_a_retry_that_has_come_and_gone_meanwhile(
         with pytest.raises(CommandRefused, match="it is being retried already, as execution") as refused:
             await app.retry(failed)
         assert others[0].id in str(refused.value)
-        with pytest.raises(CommandRefused, match=f"already retried, just now, as execution {others[0].id}, which is failed"):
+        retried = f"already retried, just now, as execution {others[0].id}, which is failed"
+        with pytest.raises(CommandRefused, match=retried):
             await app.retry(failed)  # asked at the same time; this request took longer
         monkeypatch.setattr(trigger, "AT_ONCE", 0)
         assert (await app.retry(failed)).retry_of == failed.id  # whoever asks later knows of that retry

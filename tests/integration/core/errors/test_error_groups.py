@@ -14,7 +14,7 @@ from tests.support import Nodes, Seen, until
 
 @pytest.mark.req("SRC-1", "SRC-2")
 async def test_failures_are_found_by_their_keys_and_grouped_by_their_error(nodes: Nodes) -> None:
-    app, seen = nodes.app(release="r1", fold_interval=0.05), Seen()
+    app, seen = nodes.app(release="r1", fold_interval=0.05, private_urls=True), Seen()
     app.observe(seen)
 
     @app.job("charge", search=("order_id", "user.id"), max_attempts=2, retry={"delays": ["0.01s"]})

@@ -92,7 +92,7 @@ class World:
         cache = JobCache(store, self.clock, chance, "1")
         queries = Queries(store, cache, self.clock, 30.0)
         parts = (self.subscriptions, self.hand_over, queries, chance, self.events.append)
-        self.webhooks = Webhooks(store, *parts, mails=False)  # type: ignore[arg-type]
+        self.webhooks = Webhooks(store, *parts, mails=False, private=True)  # type: ignore[arg-type]
         self.sender = Answering()
         self.deliverer = Deliverer(store, self.hand_over, self.sender, None, chance, self.events.append)
         self.marked = 0

@@ -111,7 +111,7 @@ def test_filters() -> None:
 )
 def test_addresses_that_are_refused_are_not_shown(url: str, format: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        check_url(url, format)  # type: ignore[arg-type]
+        check_url(url, format, private=False)  # type: ignore[arg-type]
     assert "secret" not in str(refused.value)
 
 
@@ -186,3 +186,21 @@ def test_a_page_that_repeats_the_address_shows_no_secret_of_it() -> None:
     assert judge(answer, 0).error == "the receiver answered 404: <p>no such page: /v1/hooks/...?key=...&amp;x=1</p>"
     plain = HttpAnswer(404, {}, b"no such hook")
     assert without_address(plain, url) is plain
+
+
+@pytest.mark.req("SEC-4")
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "localhost", "10.0.0.7", "[::ffff:10.0.0.7]", "[fd00::1]"])
+def test_an_address_of_a_private_network_is_refused_at_once_unless_that_is_allowed(host: str) -> None:
+    url = f"https://{host}/secret"
+    with pytest.raises(InvalidValue, match="private_urls = true") as refused:
+        check_url(url, "standard", private=False)
+    assert "secret" not in str(refused.value)
+    assert check_url(url, "standard", private=True) == url
+
+
+@pytest.mark.req("SEC-4")
+@pytest.mark.parametrize("private", [False, True])
+def test_a_metadata_service_is_always_refused(private: bool) -> None:
+    for host in ("169.254.169.254", "0xa9fea9fe", "[fd00:ec2::254]", "[64:ff9b::a9fe:a9fe]"):
+        with pytest.raises(InvalidValue, match="the metadata service of a cloud"):
+            check_url(f"http://{host}/", "standard", private=private)

@@ -8,6 +8,7 @@ counts as itself where routers translate it (mapped, NAT64), and is refused in e
 from __future__ import annotations
 
 import ipaddress
+import socket
 from typing import TypeAlias
 
 IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -122,6 +123,26 @@ def _in_prefixes(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     """The IPv4 addresses that it holds behind prefixes of 48, 56 and 64 bits, by RFC 6052: byte 8 is left out."""
     digits = address.packed[:8] + address.packed[9:]
     return [ipaddress.IPv4Address(digits[at : at + 4]) for at in (6, 7, 8)]
+
+
+def written_address(host: str) -> IPAddress | None:
+    """The address that a host stands for without a look-up, in every spelling that resolvers accept.
+
+    >>> written_address("127.1"), written_address("0x7f000001"), written_address("jobs.localhost")
+    (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'))
+    >>> written_address("hooks.example")
+    """
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return ipaddress.IPv4Address("127.0.0.1")
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(name))
+    except (OSError, ValueError):
+        return None
 
 
 def may_reach(address: IPAddress, private: bool) -> bool:

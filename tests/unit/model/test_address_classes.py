@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from mainspring.observe.outgoing.addresses import METADATA, PUBLIC, address_class, may_reach
+from mainspring.model.values.address_classes import METADATA, PUBLIC, address_class, may_reach, written_address
 
 pytestmark = pytest.mark.req("SEC-4")
 
@@ -60,3 +60,18 @@ def test_every_address_is_of_its_class(name: str) -> None:
         address = ip_address(text)
         assert may_reach(address, private=False) == (name == PUBLIC), text
         assert may_reach(address, private=True) == (name != METADATA), text
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "127.1", "0x7f.1", "2130706433", "0177.0.0.1", "127.0.0.1.", "localhost", "jobs.LOCALHOST", "::1"],
+)
+def test_every_spelling_of_this_machine_is_known_without_a_look_up(host: str) -> None:
+    found = written_address(host)
+    assert found is not None
+    assert address_class(found) == "loopback"
+
+
+@pytest.mark.parametrize("host", ["hooks.example", "127.0.0.1.example", "localhost.example", "xn--e1afmkfd", "a.1b"])
+def test_names_are_left_to_the_look_up(host: str) -> None:
+    assert written_address(host) is None
