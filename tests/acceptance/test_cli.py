@@ -201,7 +201,8 @@ def test_a_job_is_paused_resumed_cancelled_reactivated_and_removed(cli: CommandL
     assert paused["resume_at"] is not None
     assert "audit" in cli.text("jobs", "show", "report", URL)
     assert cli.json("jobs", "resume", "report", URL)["status"] == "scheduled"
-    assert cli.json("jobs", "cancel", "report", URL)["status"] == "cancelled"
+    assert cli.json("jobs", "cancel", "report", URL, "--note", "replaced")["status"] == "cancelled"
+    assert "replaced" in cli.text("audit", URL)
     assert cli.json("jobs", "reactivate", "report", URL)["status"] == "scheduled"
     assert cli.json("jobs", "remove", "report", URL, "--purge", "--yes") == {"removed": "report", "purged": True}
     assert cli("jobs", "show", "report", URL).returncode == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import WRAPPER_ASSIGNMENTS, update_wrapper
 from typing import (
     TYPE_CHECKING,
@@ -39,7 +40,7 @@ C = TypeVar("C")  # what calling the function returns: the result, or a coroutin
 T = TypeVar("T")
 H = TypeVar("H", bound=Performs | Executes)
 
-FUNCTION_ATTRIBUTES = (*WRAPPER_ASSIGNMENTS, "__annotations__", "__code__", "__defaults__", "__kwdefaults__")
+FUNCTION_ATTRIBUTES = (*(set(WRAPPER_ASSIGNMENTS) - {"__annotations__"}), "__code__", "__defaults__", "__kwdefaults__")
 """With these, `inspect` sees the signature of the function, and whether it is a coroutine function."""
 
 
@@ -164,6 +165,8 @@ class JobHandle(Request[P, R, Execution[R]], Generic[P, R, Q, C]):
 
     def __init__(self, app: Mainspring, name: str, parameters: tuple[str, ...], function: Callable[Q, C]) -> None:
         update_wrapper(self, function, FUNCTION_ATTRIBUTES)
+        with suppress(NameError):  # since Python 3.14 they are evaluated here, and may name what only type checkers see
+            self.__annotations__ = getattr(function, "__annotations__", {})
         super().__init__(app, name, parameters, {})
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> C:

@@ -34,6 +34,20 @@ def crawl(ctx: JobContext, url: str = "http://localhost", *, depth: int = 1) -> 
 # --- the function -------------------------------------------------------------------------------------------
 
 
+def test_annotations_that_only_type_checkers_can_read_do_not_stop_a_declaration() -> None:
+    """As Python 3.14 evaluates them: when they are read."""
+
+    class Deferred:
+        @property
+        def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
+            raise NameError("name 'Report' is not defined")
+
+        def __call__(self) -> int:
+            return 7
+
+    assert JobHandle(app, "deferred", (), Deferred())() == 7
+
+
 async def test_calling_it_calls_the_function() -> None:
     assert await add(1, second=2) == 3
     assert crawl(None, "x") == "x to depth 1"  # type: ignore[arg-type]

@@ -271,23 +271,30 @@ def _excepted(session: ClientSession, work: Callable[[Mainspring], Awaitable[Job
         raise InvalidValue(OPTIONS[error.field], error.value, error.allowed, error.remedy) from None
 
 
-@example("jobs cancel crawl")
+@example("jobs cancel crawl", "jobs cancel crawl --note 'replaced by crawl-news'")
 @jobs.command("cancel")
 @NAMES
 @filter_options(FIELDS)
+@click.option("--note", help="Why; stored with the cancelled executions and in the audit.")
 @bulk_options
 @client_options
 def cancel_job(
-    session: ClientSession, names: Sequence[str], dry_run: bool, yes: bool, pace: str | None, **options: Any
+    session: ClientSession,
+    names: Sequence[str],
+    note: str | None,
+    dry_run: bool,
+    yes: bool,
+    pace: str | None,
+    **options: Any,
 ) -> int:
     """Stop a job for good, and cancel its waiting and running executions."""
     how = {"dry_run": dry_run, "yes": yes, "pace": pace}
-    if (code := steer_many(session, "cancel", "jobs", names, options, how)) is not None:
+    if (code := steer_many(session, "cancel", "jobs", names, options, how, reason=note)) is not None:
         return code
 
     async def work(app: Mainspring) -> JobView:
         await app.job_view(names[0])  # a name is never taken for the id of an execution
-        await app.cancel(names[0], by=operator())
+        await app.cancel(names[0], by=operator(), reason=note)
         return await app.job_view(names[0])
 
     _show_steered(session, session.call(work))
