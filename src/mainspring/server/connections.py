@@ -157,8 +157,8 @@ class Connection(H11Protocol):
 
     def look(self) -> None:
         """Find out what it waits for now."""
-        if self._has_more_requests() and CLOSE_HEADER not in self.headers:
-            self.headers.append(CLOSE_HEADER)  # uvicorn answers it in kind
+        if self._has_more_requests() and CLOSE_HEADER not in self.scope["headers"]:
+            self.scope["headers"] = [*self.scope["headers"], CLOSE_HEADER]  # uvicorn answers it in kind
         phase = self._phase_now()
         if phase is not self.phase:
             self.phase, self.since = phase, time.monotonic()

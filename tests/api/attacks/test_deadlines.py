@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring import JobContext, Mainspring
+from mainspring.server import connections
 from tests.api.attacks.raw_server import Caller, serving
 from tests.support import DEADLINE, Nodes, ended, until
 
@@ -138,8 +139,7 @@ async def test_room_is_made_by_closing_the_connection_that_has_waited_longest(ap
 async def test_a_process_without_files_closes_waiting_connections_and_goes_on(
     app: Mainspring, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = asyncio.get_running_loop()
-    accept, refusals = loop.sock_accept, iter([OSError(errno.EMFILE, "Too many open files")] * 2)
+    accept, refusals = connections._accepted, iter([OSError(errno.EMFILE, "Too many open files")] * 2)
 
     async def refused(listener: Any) -> Any:
         for refusal in refusals:
@@ -149,7 +149,7 @@ async def test_a_process_without_files_closes_waiting_connections_and_goes_on(
     async with serving(app) as server:
         waiting = await server.call()
         await until(lambda: server.server.connections == 1)
-        monkeypatch.setattr(loop, "sock_accept", refused)
+        monkeypatch.setattr(connections, "_accepted", refused)
         await (await server.call()).ask("/healthz")  # accepted by the call that was under way
         last = await server.call()
         await last.ask("/healthz")

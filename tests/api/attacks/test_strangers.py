@@ -18,7 +18,7 @@ from mainspring.server.middleware import MOST_HEADERS
 from mainspring.server.serving import MOST_HEAD
 from tests.api.attacks.loop_watch import LoopWatch, run_watched
 from tests.api.attacks.raw_server import serving
-from tests.support import DEADLINE
+from tests.support import DEADLINE, Nodes, until
 
 pytestmark = pytest.mark.req("SEC-4")
 
@@ -144,4 +144,19 @@ async def test_the_limits_of_a_head_leave_room_for_honest_ones() -> None:
         assert await _status(port, GET + many + b"X-A: a\r\n\r\n") == 431
         assert await _status(port, GET + b"X-A: " + b"a" * (MOST_HEAD - 200) + b"\r\n\r\n") == 200
         assert await _status(port, GET + b"X-A: " + b"a" * 2 * MOST_HEAD + b"\r\n\r\n") == 400
+    await app.close()
+
+
+async def test_a_request_that_is_sent_while_another_waits_for_its_answer_gets_none(memory_nodes: Nodes) -> None:
+    app = memory_nodes.app()
+    app.job("job")(lambda: None)
+    run = await app.enqueue("job")
+    assert run is not None
+    async with serving(app) as server:
+        hasty = await server.call()
+        await hasty.ask(f"/api/v1/executions/{run.id}?wait=300ms")
+        await until(lambda: app.asgi().state.waits.open == 1)
+        await hasty.ask("/healthz")
+        answered = await hasty.closed()
+        assert (answered.count(b"HTTP/1.1 "), b"connection: close" in answered.lower()) == (1, True)
     await app.close()
