@@ -78,6 +78,8 @@ def _check(scope: Scope, headers: Headers) -> None:
     body for it would be the next request here: so nothing more is read from that connection."""
     if len(scope["headers"]) > MOST_HEADERS:  # each look for one of them would take long
         raise HTTPException(431)
+    if "transfer-encoding" in headers and scope.get("http_version") == "1.0":  # where no proxy knows what it means
+        raise HTTPException(400, "HTTP/1.0 has no Transfer-Encoding", {"Connection": "close"})
     if "content-length" in headers and "transfer-encoding" in headers:
         raise HTTPException(400, "give either Content-Length or Transfer-Encoding, not both", {"Connection": "close"})
     if scope.get("query_string", b"").count(b"&") >= MOST_PARAMETERS:

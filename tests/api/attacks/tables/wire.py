@@ -57,6 +57,8 @@ def _lengths() -> list[WireAttack]:
     both = TRIGGER + JSON + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
     made.append(WireAttack("a length and chunks", both + HIDDEN, (400,)))
     made.append(WireAttack("chunks and a length that hides a request", _hiding(TRIGGER + JSON), (400,)))
+    old = (TRIGGER + JSON).replace(b"HTTP/1.1", b"HTTP/1.0")
+    made.append(WireAttack("chunks in HTTP/1.0", old + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + HIDDEN, (400,)))
     chunks = {
         "a chunk size of rubbish": b"zz\r\n{}\r\n0\r\n\r\n",
         "a chunk size below zero": b"-2\r\n{}\r\n0\r\n\r\n",
