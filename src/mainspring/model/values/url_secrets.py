@@ -21,7 +21,9 @@ _SECRET_NAME = re.compile(rf"{_WORDS}|^(?:pass|sig|key|auth|authorization|jwt|pa
 _NESTED = re.compile(rf"(?:{_WORDS})[\w.-]*\s*[=:]", re.IGNORECASE)
 """A secret inside the value of an option, such as authMechanismProperties=AWS_SESSION_TOKEN:..."""
 _PASSWORD_MARK = re.compile(r"(:|%3A)", re.IGNORECASE)
-_HOST = re.compile(r"[^:]*(:\d*)?(/[^:]*)?")
+_HOST = re.compile(r"[^:]*(:\d+)?(/[^:]*)?")
+_OPTIONS = re.compile(r"\?(?=[^?=@]+=|[^@]*$)")
+"""What begins with a name, or has no @ after it: any other question mark is part of a password."""
 _KEY_VALUE = re.compile(r"\s*\w+\s*=")
 _OPTION = re.compile(r"(?P<name>[^?&;#\s=/@,]+)(?P<mark>\s*=\s*)(?P<value>'(?:[^'\\]|\\.)*'|[^&;#\s]*)")
 _LIKE_A_TOKEN = re.compile(r"(?=[^\d]*\d)(?=.*[A-Za-z])[\w.~+-]{20,}|(?:gh[a-z]_|github_pat_|glpat-|sk-|xox|eyJ).+")
@@ -73,7 +75,8 @@ def _masked(url: str) -> tuple[str, set[str]]:
 def _split_user(rest: str) -> tuple[str, str, str]:
     """What stands before the host, the @, and all behind it. A password may contain any character, though it should
     not; the @ of an option belongs to the option."""
-    before_options = rest.partition("?")[0]
+    options = _OPTIONS.search(rest)
+    before_options = rest if options is None else rest[: options.start()]
     if "@" not in rest or _KEY_VALUE.match(rest) or ("@" not in before_options and _HOST.fullmatch(before_options)):
         return "", "", rest
     user, at, _ = before_options.rpartition("@") if "@" in before_options else rest.rpartition("@")
