@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ...model.calendars.calendar import Calendar
 from ...model.errors import InvalidValue
 from ...model.job import Job, JobSpec, encode_spec
+from ...model.occurrences import write_overrides
 from ...model.time.instants import SECOND, Micros, seconds_to_micros, to_datetime, to_micros
 from ...model.time.timeline import offset_at
 from ...model.time.zones import known_zone
@@ -55,7 +56,8 @@ def within_hours(job: Job, ticks: array[int], calendars: Mapping[str, Calendar])
     return found
 
 
-DAY: Micros = 86_400 * SECOND
+HOUR: Micros = 3_600 * SECOND
+DAY: Micros = 24 * HOUR
 MOST_RUNS = 20_000_000
 AT_ONCE = 1_000_000
 WITHOUT_EFFECT = frozenset(
@@ -107,7 +109,7 @@ def ticks_of(
         return within_hours(job, every_tick, calendars)
     found = array("q")
     try:
-        for some in _Walk(job, begin, end, duration, chance, calendars).stretches():
+        for some in _Walk(job, begin, end, duration, chance, calendars, most).stretches():
             if most and len(found) + len(some) >= most:
                 found.extend(some[: most - len(found)])
                 break
@@ -139,10 +141,16 @@ class _Walk:
         duration: Micros,
         chance: Random,
         calendars: Mapping[str, Calendar],
+        most: int,
     ) -> None:
         self._calendars = calendars
-        self._job, self._begin, self._end, self._duration, self._chance = job, begin, end, duration, chance
+        self._begin, self._end, self._duration, self._chance = begin, end, duration, chance
+        self._job = _without_payload(job)
         self._plain = is_plain(job.spec)
+        self._reach = end - begin
+        """How far ticks are laid out at once. Where only some are wanted, it grows while there are fewer."""
+        if most and job.trigger is not None:
+            self._reach = max(HOUR, most * DAY // max(1, _on_full_days(job.trigger)))
 
     def stretches(self) -> Iterator[list[Micros] | range]:
         if self._plain and self._job.trigger is not None:
@@ -152,12 +160,14 @@ class _Walk:
             made = self._decide(at)
             laid_out = self._laid_out(at) if self._plain and not exceptional else None
             if laid_out is None or len(laid_out) < 3:
+                self._reach *= 2
                 yield made
                 continue
             if made != [at] or [*laid_out[:2]] != [at, self._job.due]:
                 self._plain = False  # the rules disagree, so they decide about every tick from here on
                 yield made
                 continue
+            self._reach *= 2
             yield laid_out[:-1]
             # the rules decide about the last one again, and about what follows it
             self._job = self._job.with_changes(next_run=laid_out[-1], last_tick=laid_out[-2])
@@ -179,13 +189,21 @@ class _Walk:
         """The ticks from `begin` to the next change of a clock; None when one changes within a day."""
         trigger = self._job.trigger
         assert trigger is not None
-        end = min((self._end, *(min(each.tick, each.due) for each in self._job.occurrences)))
+        end = min((self._end, begin + self._reach, *(min(each.tick, each.due) for each in self._job.occurrences)))
         for zone in _zones(trigger):
             for change in changes_between(zone, begin - DAY, end + DAY)[:1]:
                 if to_micros(change.at) < begin + DAY:
                     return None
                 end = min(end, to_micros(change.at) - DAY)
         return _in_steady_time(trigger, begin, end)
+
+
+def _without_payload(job: Job) -> Job:
+    """Its ticks do not depend on its parameters, which the rules would encode for each of them."""
+    if not job.spec.params and not job.spec.metadata:
+        return job
+    lean = replace(job.spec, params={}, metadata={})
+    return job.with_changes(declared=encode_spec(lean), overrides=write_overrides({}, job.occurrences))
 
 
 def _plan(job: Job) -> Trigger:
@@ -277,6 +295,18 @@ def _at_least(trigger: Trigger, begin: Micros, end: Micros) -> int:
         return max(_at_least(part, begin, end) for part in trigger.triggers)
     found = _midnights(trigger, begin, end) if isinstance(trigger, CalendarTrigger) else None
     return 0 if found is None else int((len(found[0]) - 2) * len(found[1]) * 0.99)
+
+
+def _on_full_days(trigger: Trigger) -> int:
+    """How often it ticks on a day on which it ticks all the time; 0 where that is not known."""
+    if type(trigger) is Every and not trigger.fixed_delay:
+        return int(86_400 / trigger.seconds)
+    if type(trigger) is AnyOf:
+        return sum(map(_on_full_days, trigger.triggers))
+    if isinstance(trigger, Excluding | Spread):
+        return _on_full_days(trigger.base)
+    rules = trigger.rules() if isinstance(trigger, CalendarTrigger) else ()
+    return sum(len(pattern[0]) for each in rules if (pattern := _pattern(each)) is not None)
 
 
 def _midnights(trigger: CalendarTrigger, begin: Micros, end: Micros) -> tuple[list[Micros], list[Micros]] | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from random import Random
 from typing import Any
 
 import pytest
 
+from mainspring.core.forecast import ticks
 from mainspring.core.forecast.forecast import change_forecasts
+from mainspring.core.forecast.ticks import ticks_of
 from mainspring.core.forecast.timeline import (
     HOUR,
     LAID_OUT,
@@ -24,7 +27,7 @@ from mainspring.core.forecast.timeline import (
 )
 from mainspring.model.job import Job, JobSpec, encode_spec
 from mainspring.model.time.instants import SECOND, Micros, to_micros
-from mainspring.model.triggers import Trigger, cron, every
+from mainspring.model.triggers import Trigger, any_of, cron, daily_at, every
 from mainspring.model.triggers.codec import encode_trigger
 
 NOW = to_micros(datetime(2026, 3, 28, 12, tzinfo=UTC))
@@ -51,6 +54,37 @@ def test_runs_to_come_begin_with_the_stored_next_run() -> None:
     assert (bars[0].begin, bars[0].end) == (later, later + 60 * SECOND)
     assert bars[1].begin == later + HOUR
     assert {bar.outcome for bar in bars} == {PLANNED}
+
+
+@pytest.mark.req("SEC-2")
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        cron("0-15 * * * * *"),
+        cron("0-15 * * * * mon"),
+        cron("*/4 * * * * *").jitter("3s"),
+        cron("* * * * * *").excluding("2026-03-29", cron("7 * * * * *")),
+        any_of(*(daily_at(f"{number:02}:30") for number in range(24)), every(minutes=7)),
+        every(seconds=0.5),
+        daily_at("02:30"),
+    ],
+    ids=["seconds", "mondays", "jitter", "excluding", "any_of", "interval", "daily"],
+)
+def test_the_first_ticks_of_a_month_are_laid_out_without_the_others(
+    trigger: Trigger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, end = _job(trigger, tz="Europe/Berlin", params={"a": 1}), NOW + 31 * 24 * HOUR
+    every_tick = ticks_of(job, NOW, end, 0, Random(0))
+    laid_out: list[int] = []
+    lay_out = ticks._in_steady_time
+
+    def counted(trigger: Trigger, begin: Micros, end: Micros) -> Any:
+        laid_out.append(len(found := lay_out(trigger, begin, end) or ()))
+        return found
+
+    monkeypatch.setattr(ticks, "_in_steady_time", counted)
+    assert ticks_of(job, NOW, end, 0, Random(0), most=LAID_OUT) == every_tick[:LAID_OUT]
+    assert max(laid_out, default=0) < 10 * LAID_OUT
 
 
 @pytest.mark.req("DSH-1")
