@@ -113,9 +113,10 @@ class Connection(H11Protocol):
             self._parse_on()
 
     def _parse_on(self) -> None:
-        part = bytes(self._unparsed[:PART])
-        del self._unparsed[:PART]
-        self._parse(part)
+        if not self.transport.is_closing():
+            part = bytes(self._unparsed[:PART])
+            del self._unparsed[:PART]
+            self._parse(part)
         if self.transport.is_closing():
             self._unparsed.clear()
         elif self._unparsed:
