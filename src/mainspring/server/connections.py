@@ -148,9 +148,6 @@ class Connection(H11Protocol):
         super().timeout_keep_alive_handler()
         self.look()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Clients that offer HTTP/2 or WebSockets do not fill the log."""
-
     @property
     def answered(self) -> bool:
         return self.cycle is not None and self.cycle.response_complete

@@ -79,7 +79,7 @@ class HttpServer:
             lifespan="off",  # the application starts and stops this, not the other way round
             log_config=None,
             access_log=False,
-            log_level="warning",
+            log_level="error",  # its warnings are about odd requests, with which strangers could fill the disk
             h11_max_incomplete_event_size=MOST_HEAD,
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=max(1, int(min(PATIENCE, settings.stop_timeout / 2))),

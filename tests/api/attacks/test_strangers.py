@@ -162,12 +162,13 @@ async def test_a_request_that_is_sent_while_another_waits_for_its_answer_gets_no
     await app.close()
 
 
-async def test_offers_of_other_protocols_are_ignored_and_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_odd_requests_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
     app = Mainspring("memory://")
     app.job("job")(lambda: None)
     async with serving(app) as server:
         for offer in (b"h2c", b"websocket"):
             upgrade = b"Connection: Upgrade\r\nUpgrade: " + offer + b"\r\n\r\n"
             assert await _status(server.server.port, GET + upgrade) == 200
+        assert await _status(server.server.port, b"nonsense\r\n\r\n") == 400
     assert caplog.messages == []
     await app.close()
