@@ -8,7 +8,7 @@ job names its template.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -34,6 +34,7 @@ from .steering import Check
 
 KIND: Literal["template"] = "template"
 MOST = 1_000
+PAGE = 50
 ORIGIN = "template"
 """The field of a job's metadata that names its template."""
 _TRIGGERS = frozenset(name for name, option in OPTIONS.items() if option.field == "trigger")
@@ -98,22 +99,34 @@ class Templates:
     # --- reading ------------------------------------------------------------------------------------------
     async def all(self) -> list[Template]:
         """Every template, by name."""
-        return await self._read(await self._store.list_entries(KIND, "", limit=MOST))
+        return [template async for template in self.each()]
+
+    async def each(self) -> AsyncIterator[Template]:
+        """Every template, by name, one at a time: their parameters can be large."""
+        secrets: dict[str, tuple[str, ...]] = {}
+        async for entry in self._entries():
+            yield await self._read(entry, secrets)
+            await asyncio.sleep(0)  # large parameters take milliseconds to read
 
     async def get(self, name: str) -> Template:
         found = await self._store.entries(KIND, "", [name]) if is_identifier(name) else []
         if not found:
-            raise TemplateNotFound(name, [template.name for template in await self.all()])
-        return (await self._read(found))[0]
+            raise TemplateNotFound(name, [entry.key async for entry in self._entries()])
+        return await self._read(found[0], {})
 
-    async def _read(self, entries: Sequence[Entry]) -> list[Template]:
-        """The handlers may have got secrets since the templates were written."""
-        found = []
-        for entry in entries:
-            found.append(_read(entry))
-            await asyncio.sleep(0)  # large parameters take a millisecond to read
-        secret = {name: await self._creation.secrets_of(name) for name in {each.handler for each in found}}
-        return [msgspec.structs.replace(each, secret=union(each.secret, secret[each.handler])) for each in found]
+    async def _entries(self) -> AsyncIterator[Entry]:
+        after = ""
+        while page := await self._store.list_entries(KIND, "", after=after, limit=PAGE):
+            for entry in page:
+                yield entry
+            after = page[-1].key
+
+    async def _read(self, entry: Entry, secrets: dict[str, tuple[str, ...]]) -> Template:
+        """Its handler may have got secrets since it was written; `secrets` keeps those that were read."""
+        found = _read(entry)
+        if found.handler not in secrets:
+            secrets[found.handler] = await self._creation.secrets_of(found.handler)
+        return msgspec.structs.replace(found, secret=union(found.secret, secrets[found.handler]))
 
     # --- writing ------------------------------------------------------------------------------------------
     async def create(self, name: str, handler: str, options: Mapping[str, Any], *, by: str) -> Template:
@@ -122,7 +135,7 @@ class Templates:
         given = {option: value for option, value in options.items() if value is not None}
         secret = await self._creation.secrets_of(handler)
         fields = self._checked(handler, JobSpec(handler=handler, secret=secret), given)
-        if len(await self.all()) >= MOST:
+        if len([entry.key async for entry in self._entries()]) >= MOST:
             raise CommandRefused("create", f"one of {MOST} templates", ["another one is removed"], f"template {name!r}")
         now = await self._store.now()
         body = _TemplateBody(handler=handler, fields=fields, created=now, updated=now, by=by)

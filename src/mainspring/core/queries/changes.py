@@ -7,7 +7,7 @@ times of jobs. A deploy that changes many jobs is one change.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -76,6 +76,12 @@ class Changes:
         self, since: Any = DEFAULT_SINCE, *, until: Any = None, job: str | None = None, limit: int = 100
     ) -> list[RecordedChange]:
         """The newest changes. `since` and `until` are instants, or durations before now."""
+        return [change async for change in self.each(since, until=until, job=job, limit=limit)]
+
+    async def each(
+        self, since: Any = DEFAULT_SINCE, *, until: Any = None, job: str | None = None, limit: int = 100
+    ) -> AsyncIterator[RecordedChange]:
+        """The same one at a time: what they changed can be large."""
         whole("limit", limit, 1, MAX_PAGE)
         job = None if job is None else identifier("job", job)
         now = await self._store.now()
@@ -83,16 +89,19 @@ class Changes:
         end = now + SECOND if until is None else past_instant("until", until, now)
         audited, read_from = await self._audited(begin, end, job, limit)
         records, complete_from = await self._processes.between(read_from, end)
-        found = [
-            *process_changes(records, await self._processes.releases()),
-            *await _audit_changes(audited),
-            *created_changes(*await self._created(begin, job)),
+        found: list[tuple[datetime, RecordedChange | list[Audit]]] = [
+            *((each.at, each) for each in process_changes(records, await self._processes.releases())),
+            *((to_datetime(group[-1].at), group) for group in audit_groups(audited)),
+            *((each.at, each) for each in created_changes(*await self._created(begin, job))),
         ]
         if complete_from > begin:
-            found.append(RecordedChange(at=to_datetime(complete_from), kind="unread", what=_UNREAD))
+            at = to_datetime(complete_from)
+            found.append((at, RecordedChange(at=at, kind="unread", what=_UNREAD)))
         first, last = to_datetime(complete_from), to_datetime(end)
-        recent = [change for change in found if first <= change.at < last]
-        return sorted(recent, key=lambda change: change.at, reverse=True)[:limit]
+        recent = [each for each in found if first <= each[0] < last]
+        for _, each in sorted(recent, key=lambda each: each[0], reverse=True)[:limit]:
+            yield audit_change(each) if isinstance(each, list) else each
+            await asyncio.sleep(0)  # a record with large parameters takes milliseconds to read
 
     async def _audited(self, begin: Micros, end: Micros, job: str | None, limit: int) -> tuple[list[Audit], Micros]:
         """The audit records, and the instant from which they are complete: a bounded number of records is read."""
@@ -141,31 +150,29 @@ def process_changes(
     return found + [_processes(group, "stop", group[0].stopped or 0) for group in groups]
 
 
-async def _audit_changes(audits: Iterable[Audit]) -> list[RecordedChange]:
-    found = []
-    oldest_first = sorted(audits, key=lambda each: each.at)
-    for group in _together(oldest_first, _declaration_of, lambda each: each.at):
-        record = audit_record(group[-1])
-        await asyncio.sleep(0)  # a record with large parameters takes milliseconds to read
-        names = [each.target.removeprefix("job:") for each in group if each.target.startswith("job:")]
-        if len(group) == 1:
-            what, before, after = f"{record.action} {record.target}", record.before, record.after
-        else:
-            what, before, after = f"{record.action} {_named(names)}", None, None
-        found.append(
-            RecordedChange(
-                at=record.at,
-                kind=record.action,
-                what=what,
-                by=record.actor,
-                target=record.target if len(group) == 1 else None,
-                jobs=tuple(names[:MOST_NAMES]),
-                job_count=len(names),
-                before=before,
-                after=after,
-            )
-        )
-    return found
+def audit_groups(audits: Iterable[Audit]) -> list[list[Audit]]:
+    """The audit records of each change, oldest first."""
+    return _together(sorted(audits, key=lambda each: each.at), _declaration_of, lambda each: each.at)
+
+
+def audit_change(group: Sequence[Audit]) -> RecordedChange:
+    record = audit_record(group[-1])
+    names = [each.target.removeprefix("job:") for each in group if each.target.startswith("job:")]
+    if len(group) == 1:
+        what, before, after = f"{record.action} {record.target}", record.before, record.after
+    else:
+        what, before, after = f"{record.action} {_named(names)}", None, None
+    return RecordedChange(
+        at=record.at,
+        kind=record.action,
+        what=what,
+        by=record.actor,
+        target=record.target if len(group) == 1 else None,
+        jobs=tuple(names[:MOST_NAMES]),
+        job_count=len(names),
+        before=before,
+        after=after,
+    )
 
 
 def created_changes(created: Sequence[Job], more: bool = False) -> list[RecordedChange]:

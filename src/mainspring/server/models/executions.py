@@ -22,7 +22,7 @@ from ...core.render.entities import (
 )
 from ...core.views.execution import executions_of
 from ...model.execution import State
-from ..request import in_turns
+from ..request import items_in_turns
 from .fields import MOST_OFFSET, PAGE, Cursor, Limit, Name, Offset, QueryFields
 from .filters import System, filter_model
 from .lists import PageJson, PlaceJson, check_paging, page
@@ -102,7 +102,7 @@ async def execution_page(
         total = await lists.total(filter, found, offset=wanted.offset, cursor=wanted.cursor)
     else:
         total = lifetime
-    items = await in_turns(executions_of(found.rows), execution_json)
+    items = await items_in_turns(executions_of(found.rows), execution_json)
     return {
         **page(items, total, wanted.limit, wanted.offset, found.next),
         "complete": found.complete,

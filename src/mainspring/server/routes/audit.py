@@ -15,7 +15,7 @@ from ...model.time.instants import to_micros
 from ..access import GuardedRoute
 from ..models.lists import check_paging, check_range
 from ..models.operations import AuditList, AuditsJson, ChangeList, ChangesJson
-from ..request import ListResponse, Viewing, in_turns
+from ..request import ListResponse, Viewing, encoded_item, items_in_turns
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
@@ -45,7 +45,7 @@ async def list_audit(call: Viewing, wanted: Annotated[AuditList, Query()]) -> Re
     found = await call.engine.audit_lists.page(
         filters, limit=wanted.limit, offset=wanted.offset, cursor=wanted.cursor, oldest_first=wanted.sort == "at"
     )
-    items = await in_turns(found.records, lambda each: audit_json(audit_record(each), unmasked=call.administers))
+    items = await items_in_turns(found.records, lambda each: audit_json(audit_record(each), unmasked=call.administers))
     paging = {"limit": wanted.limit, "offset": wanted.offset, "next_cursor": found.cursor}
     return ListResponse({"items": items, **paging})
 
@@ -60,6 +60,6 @@ async def list_changes(call: Viewing, wanted: Annotated[ChangeList, Query()]) ->
     """What changed before it broke: deploys, processes that started and stopped, jobs that a deploy created or changed,
     edits, pauses and other commands, newest first. If a deploy changed many jobs, they are one entry."""
     begin, end = check_range(wanted.since, wanted.until)
-    found = await call.engine.changes.newest(begin or DEFAULT_SINCE, until=end, job=wanted.job, limit=wanted.limit)
-    items = await in_turns(found, lambda each: change_json(each, unmasked=call.administers))
+    found = call.engine.changes.each(begin or DEFAULT_SINCE, until=end, job=wanted.job, limit=wanted.limit)
+    items = [encoded_item(change_json(each, unmasked=call.administers)) async for each in found]
     return ListResponse({"items": items, "limit": wanted.limit})

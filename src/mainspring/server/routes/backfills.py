@@ -20,7 +20,7 @@ from ..errors import respond
 from ..models.backfills import BackfillCreate, BackfillList, BackfillsJson
 from ..models.commands import Cancel, Empty
 from ..models.lists import listed
-from ..request import Call, ListResponse, Posting, Viewing, in_turns, json
+from ..request import Call, ListResponse, Posting, Viewing, items_in_turns, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL, REVERSIBLE
 
@@ -97,7 +97,7 @@ async def start_backfill(call: Posting, body: BackfillCreate) -> Response:
 async def list_backfills(call: Viewing, wanted: Annotated[BackfillList, Query()]) -> Response:
     """Running backfills, and the newest 1,000 that have ended; newest first."""
     found = await call.engine.backfills.list(wanted.job, MOST_OVER)
-    return ListResponse(listed(await in_turns(found, lambda row: backfill_json(backfill_view(row))), wanted))
+    return ListResponse(listed(await items_in_turns(found, lambda row: backfill_json(backfill_view(row))), wanted))
 
 
 @router.get("/{id}", operation_id="get_backfill", responses=answers({200: (BackfillJson, "Its progress.")}, 404))

@@ -38,7 +38,7 @@ from ..models.bulk import (
     JobBulk,
 )
 from ..models.lists import listed
-from ..request import Call, ListResponse, Posting, Viewing, in_turns, json
+from ..request import Call, ListResponse, Posting, Viewing, items_in_turns, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
@@ -85,7 +85,7 @@ async def start_bulk(call: Posting, body: BulkStart) -> Response:
 async def list_bulks(call: Viewing, wanted: Annotated[BulkList, Query()]) -> Response:
     """Bulk actions under way, and the newest 1,000 that are over; newest first."""
     found = await call.engine.bulk_actions.list(MOST_OVER)
-    return ListResponse(listed(await in_turns(found, lambda row: bulk_action_json(bulk_view(row))), wanted))
+    return ListResponse(listed(await items_in_turns(found, lambda row: bulk_action_json(bulk_view(row))), wanted))
 
 
 @router.get(

@@ -19,7 +19,7 @@ from ..errors import respond
 from ..models.executions import JobExecutionList, JobExecutionPageJson, job_execution_page
 from ..models.jobs import JobCreate, JobFields, JobList, JobRemoval, JobUpdate, OpenJobCreate, OpenJobUpdate
 from ..models.lists import JobPageJson, check_paging, page
-from ..request import Changing, ListResponse, Posting, Viewing, etag, in_turns, json
+from ..request import Changing, ListResponse, Posting, Viewing, etag, items_in_turns, json
 from ..responses import answers
 from ..tool_marks import DEFAULT_TOOL
 
@@ -50,7 +50,7 @@ async def list_jobs(call: Viewing, wanted: Annotated[JobList, Query()]) -> Respo
         offset=wanted.offset,
         after=wanted.cursor,
     )
-    shapes = await in_turns(found.jobs, call.rendered)
+    shapes = await items_in_turns(found.jobs, call.rendered)
     return ListResponse(page(shapes, found.total, wanted.limit, wanted.offset, found.after))
 
 

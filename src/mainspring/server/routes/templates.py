@@ -18,7 +18,7 @@ from ..errors import respond
 from ..models.jobs import JobFields
 from ..models.lists import listed
 from ..models.templates import TemplateCreate, TemplateJob, TemplateList, TemplatesJson, TemplateUpdate
-from ..request import Call, ListResponse, Operating, Posting, Viewing, etag, in_turns, json
+from ..request import Call, ListResponse, Operating, Posting, Viewing, encoded_item, etag, json
 from ..responses import answers
 from .jobs import given, named_as_given
 
@@ -58,8 +58,8 @@ async def _may_change(call: Call, name: str, handler: str | None = None) -> None
 
 @router.get("", operation_id="list_templates", responses=answers({200: (TemplatesJson, "Templates.")}))
 async def list_templates(call: Viewing, wanted: Annotated[TemplateList, Query()]) -> Response:
-    found = await call.engine.templates.all()
-    return ListResponse(listed(await in_turns(found, lambda each: template_json(each, unmasked=call.operates)), wanted))
+    items = [encoded_item(template_json(each, unmasked=call.operates)) async for each in call.engine.templates.each()]
+    return ListResponse(listed(items, wanted))
 
 
 @router.post(

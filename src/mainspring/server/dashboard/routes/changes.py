@@ -55,8 +55,8 @@ class ChangeRow(msgspec.Struct, frozen=True):
 @router.get("")
 async def changes_page(visit: Viewing, since: Literal["2h", "24h", "7d", "30d"] = "24h", job: Text = None) -> Response:
     """Deploys, processes that started and stopped, edits, pauses and commands, newest first."""
-    found = await visit.engine.changes.newest(since, job=job, limit=MOST)
-    rows = await in_turns(found, lambda each: _row(visit, each, each.kind, each.target or ""))
+    found = visit.engine.changes.each(since, job=job, limit=MOST)
+    rows = [_row(visit, each, each.kind, each.target or "") async for each in found]
     return visit.page("changes/list.html", rows=rows, since=since, spans=SPANS, job=job)
 
 
@@ -71,8 +71,7 @@ async def audit_page(
     """Who did what, record by record."""
     wanted = AuditFilter(target=target or None, actor=actor or None, action=action or None)
     page = await visit.engine.audit_lists.page(wanted, limit=PAGE, cursor=cursor)
-    records = await in_turns(page.records, audit_record)
-    rows = await in_turns(records, lambda each: _row(visit, each, each.action, each.target))
+    rows = await in_turns(page.records, lambda each: _row(visit, audit_record(each), each.action, each.target))
     return visit.page("changes/audit.html", rows=rows, next_cursor=page.cursor, cursor=cursor, wanted=wanted)
 
 
@@ -87,6 +86,7 @@ def _row(visit: Visit, record: Any, action: str, target: str) -> ChangeRow:
         after = {name: value for name, value in after.items() if name != "ids"}
     fields = [_readable(visit, action, each) for each in differences(before, after)]
     origin, _, bulk = (getattr(record, "request_id", None) or "").partition(":")
+    record = msgspec.structs.replace(record, before=None, after=None)  # they can be large
     return ChangeRow(record, link, shown, fields, bulk if origin == "bulk" and EXECUTION_ID.fullmatch(bulk) else None)
 
 
