@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeAlias
+from functools import cached_property, lru_cache, wraps
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,6 +26,7 @@ from .values.access import highest_role
 from .values.reading import zone
 
 Origin: TypeAlias = Literal["code", "api"]
+T = TypeVar("T")
 
 
 class JobState(StrEnum):
@@ -348,11 +350,25 @@ def encode_spec(spec: JobSpec) -> str:
 
 
 # Decoded specifications are cached: a tick needs one several times, an enqueue each time. Some commands read jobs by
-# the hundred thousand, so the cache holds only some pages of them.
+# the hundred thousand, so the cache holds only some pages of them. It holds very few with many values: the garbage
+# collector looks at each value, and nothing else runs while it does.
 _CACHED = 4_096
+_MANY = 100
+_CACHED_WITH_MANY = 16
 
 
-@lru_cache(maxsize=_CACHED)
+def _cached(read: Callable[[str, str], T]) -> Callable[[str, str], T]:
+    usual, with_many = lru_cache(maxsize=_CACHED)(read), lru_cache(maxsize=_CACHED_WITH_MANY)(read)
+
+    @wraps(read)
+    def found(declared: str, overrides: str) -> T:
+        containers = sum(text.count(bracket) for text in (declared, overrides) for bracket in "[{")
+        return (usual if containers <= _MANY else with_many)(declared, overrides)
+
+    return found
+
+
+@_cached
 def effective_spec(declared: str, overrides: str) -> JobSpec:
     stated, edited = msgspec.json.decode(declared), msgspec.json.decode(overrides)
     fields = stated | edited
@@ -366,18 +382,18 @@ def effective_spec(declared: str, overrides: str) -> JobSpec:
         raise InvalidValue("job", str(error), "fields of a job specification") from error
 
 
-@lru_cache(maxsize=_CACHED)
+@_cached
 def _zoned_trigger(declared: str, overrides: str) -> Trigger | None:
     spec = effective_spec(declared, overrides)
     return None if spec.trigger is None else decode_trigger(spec.trigger).with_zone(zone("tz", spec.tz))
 
 
-@lru_cache(maxsize=_CACHED)
+@_cached
 def _hours(declared: str, overrides: str) -> Hours | None:
     hours = effective_spec(declared, overrides).hours
     return None if hours is None else hours_of(hours)
 
 
-@lru_cache(maxsize=_CACHED)
+@_cached
 def _policy(declared: str, overrides: str) -> str:
     return encode_policy(effective_spec(declared, overrides).run_policy())

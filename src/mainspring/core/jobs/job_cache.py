@@ -132,8 +132,16 @@ class JobCache:
         if not found:
             self.forget([name] if isinstance(name, str) else [])
             raise JobNotFound(name, [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)])
+        self._drop_old()
+        self._cached.pop(name, None)
         self._cached[name] = (found[0], self._clock.monotonic())
         return found[0]
+
+    def _drop_old(self) -> None:
+        """The oldest come first."""
+        fresh_from = self._clock.monotonic() - FRESH_FOR
+        while self._cached and (oldest := next(iter(self._cached.items())))[1][1] <= fresh_from:
+            del self._cached[oldest[0]]
 
     async def role_for(self, job: Job) -> Role:
         """The role that this job asks for now."""

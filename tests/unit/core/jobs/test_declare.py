@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring import every
-from mainspring.core.jobs.job_cache import BATCH, JobCache
+from mainspring.core.jobs.job_cache import BATCH, FRESH_FOR, JobCache
 from mainspring.model.job import JobSpec
 from mainspring.model.triggers import encode_trigger
 from mainspring.stores.memory import MemoryStore
@@ -43,3 +43,18 @@ async def test_what_has_not_changed_is_read_once_and_not_written() -> None:
     assert store.calls["write_jobs"] == 1
     [job] = await store.jobs(["job-0"])
     assert job.spec.handler == "other"
+
+
+async def test_the_cache_forgets_jobs_that_nobody_reads() -> None:
+    clock, trigger = FakeClock(), encode_trigger(every(hours=1))
+    store = MemoryStore(clock)
+    await store.open()
+    cache = JobCache(store, clock, random.Random(1), "1")
+    await cache.declare([(f"job-{n}", JobSpec(handler="h", trigger=trigger)) for n in range(3)])
+    for n in range(3):
+        await cache.read(f"job-{n}")
+    assert cache.at_hand("job-1") is not None
+    clock.advance(FRESH_FOR)
+    assert cache.at_hand("job-1") is None
+    await cache.read("job-2")
+    assert list(cache._cached) == ["job-2"]
