@@ -404,7 +404,7 @@ class Runtime:
         parts, counts = await self.engine(), self._counts
         reading = await parts.readings.read()
         counts.know([each.job.name for each in reading.jobs])
-        return page(reading, counts, VERSION, parts.channels(), await parts.queues.series())
+        return await page(reading, counts, VERSION, parts.channels(), await parts.queues.series())
 
     @cached_property
     def _counts(self) -> ProcessCounts:

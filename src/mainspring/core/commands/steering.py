@@ -6,6 +6,7 @@ row; only where it does not are their executions counted before the write.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -230,8 +231,10 @@ class Steering:
                 write = await self._events.steering(job, write)
             if write.job.overrides != job.overrides:
                 await self._prepare_edit(job, write.job, now)
+            await asyncio.sleep(0)  # large parameters take milliseconds in each of these steps
             before, after = _summaries(job, write.job, extra)
             audit = audit_record(self._chance, command, f"job:{name}", by, now, before=before, after=after)
+            await asyncio.sleep(0)
             if write.job.holds_executions:
                 await prepare_hold(self._store, write.job)
             if (await self._store.write_jobs([msgspec.structs.replace(write, audit=audit)]))[0].won:

@@ -50,6 +50,8 @@ EXCHANGES = 3
 BATCH = 100
 """Endings that are worth an exchange of their own while another one is on its way."""
 MOST_AT_ONCE = 500
+LARGE = 32 * 1024
+"""Characters of parameters that may take milliseconds to decode."""
 UNTIL_WOKEN = 3600.0
 REPORT_INTERVAL = 0.5
 CANCEL_CHECK_INTERVAL = 0.2
@@ -127,6 +129,7 @@ class Worker:
         self._runs: dict[str, Run] = {}
         self._lost: set[Run] = set()
         self._prefetched = Prefetched()
+        self._resting = False
         leases.slotless.append((lambda: self._held) if settings.steady else self._prefetched.__len__)
         self._endings: list[_Ending] = []
         self.put_backs = PutBacks(clock)
@@ -289,10 +292,11 @@ class Worker:
             self._return(execution)
         elif self.put_backs.keep(execution):
             self._fill_slots()
-        elif len(self._runs) + len(self._lost) < self._concurrency:
+        elif len(self._runs) + len(self._lost) < self._concurrency and not _is_large(execution):
             self._run(execution, leased)
         else:
             self._prefetched.add(execution, self._clock.monotonic(), leased)
+            self._fill_slots()
 
     def obey(self, controls: ControlsInForce, *, suspended: bool) -> None:
         """From now on; a suspended worker claims nothing. What was prefetched and must not begin goes back; what runs
@@ -373,12 +377,19 @@ class Worker:
         return worker.id != self._leases.info.id and serves and execution.handler in worker.handlers
 
     def _fill_slots(self) -> None:
-        left = len(self._prefetched)
-        while left and len(self._runs) + len(self._lost) < self._concurrency:
-            self._run(*self._prefetched.next())
-            left -= 1
-        if not left and not self._held:
+        """One execution with large parameters begins in a turn of the event loop."""
+        while not self._resting and self._prefetched and len(self._runs) + len(self._lost) < self._concurrency:
+            execution, leased = self._prefetched.next()
+            self._run(execution, leased)
+            if _is_large(execution):
+                self._resting = True
+                self._event_loop.call_soon(self._go_on)
+        if not self._held:
             self._idle.set()
+
+    def _go_on(self) -> None:
+        self._resting = False
+        self._fill_slots()
 
     # --- ended --------------------------------------------------------------------------------------------
     def _end(self, run: Run, outcome: Outcome) -> None:
@@ -604,6 +615,10 @@ class Worker:
             await self._exchange()
         except StoreError:
             await asyncio.sleep(FIRST_PAUSE)
+
+
+def _is_large(execution: ExecutionRow) -> bool:
+    return len(execution.params) > LARGE
 
 
 def attempt_ended(execution: ExecutionRow, outcome: Outcome, change: Change) -> AttemptEnded[ExecutionRow]:

@@ -6,8 +6,9 @@ lines). A scrape must not hold up the jobs of the process.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 
 from ...core.monitoring.metrics import JobReading, Reading
 from ...core.views.queues import QueueView
@@ -25,9 +26,11 @@ SCHEDULED, WINDOW, AFTER = ("schedule", "catch_up"), ("backfill",), ("dependency
 ANY_SKIP = ("overlap",)
 SKIPS, SKIPS_AFTER = ("missed", "occurrence"), ("dependency_failed", "paused", "disabled")
 """Reasons of skipped executions: of any job, of jobs with a schedule, and of jobs with `after`."""
+AT_ONCE = 2_000
+"""Lines written before other tasks get a turn."""
 
 
-def page(
+async def page(
     reading: Reading,
     counts: ProcessCounts,
     version: str,
@@ -43,7 +46,11 @@ def page(
         _of_process(reading, counts),
         _of_mainspring(reading, version, channels),
     )
-    return ("\n".join(parts) + "\n").encode()
+    encoded = []
+    while lines := list(islice(parts, AT_ONCE)):
+        encoded.append(("\n".join(lines) + "\n").encode())
+        await asyncio.sleep(0)
+    return b"".join(encoded)
 
 
 def _left_out(reading: Reading) -> Iterator[str]:

@@ -8,6 +8,8 @@ import pytest
 
 from mainspring import JobContext, Mainspring
 from mainspring.core.engine import prefetch
+from mainspring.core.engine.runner import Done, Run, Runner
+from mainspring.core.engine.worker import LARGE
 from mainspring.core.views.execution import row_of
 from mainspring.model.store.messages import Change, ClaimRequest, Exchanged
 from tests.integration.gate import Gate
@@ -52,6 +54,40 @@ async def test_no_more_run_than_there_are_slots(nodes: Nodes, style: str) -> Non
     assert max(sizes) > 2, "nothing was fetched ahead"
     assert most <= 2
     assert order == sorted(order)
+
+
+@pytest.mark.req("SEC-2")
+async def test_executions_with_large_parameters_begin_one_in_a_turn_of_the_event_loop(
+    memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, turn, begun = memory_nodes.app(concurrency=10), 0, list[tuple[int, str]]()
+    begin = Runner.begin
+
+    def noted(self: Runner, run: Run, done: Done) -> None:
+        begun.append((turn, run.execution.params))
+        begin(self, run, done)
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Runner, "begin", noted)
+
+    @app.job("takes")
+    async def takes(text: str) -> None: ...
+
+    await app.open()
+    made = await app.enqueue_many([("takes", {"text": "x" * size}) for size in (LARGE, 1)] * 30)
+    counting = asyncio.create_task(count())
+    async with app:
+        for each in made:
+            assert (await ended(app, each)).state == "completed"
+        large = [number for number, params in begun if len(params) > LARGE]
+        assert (len(large), len(begun)) == (30, 60)
+        assert len(set(large)) == 30
+    counting.cancel()
 
 
 async def test_what_waits_here_too_long_is_left_to_others(memory_nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
