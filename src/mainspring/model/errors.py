@@ -6,13 +6,17 @@ Arguments are kept on the exception as attributes and in `args`, so that errors 
 from __future__ import annotations
 
 import difflib
+import heapq
 import itertools
 import os
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 _SHOWN = 80
+_COMPARED = 50_000
+"""Pairs of characters that are compared to find the nearest name: this takes a few milliseconds."""
 
 
 class MainspringError(Exception):
@@ -387,6 +391,13 @@ def one_of(words: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known name that `name` was most likely meant to be, if there is one."""
-    by_lower = {item.lower(): item for item in sorted(known)}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=likeness)
+    wanted, by_lower = name.lower(), {item.lower(): item for item in sorted(known)}
+    candidates = heapq.nlargest(max(3, _COMPARED // (len(wanted) + 1) ** 2), by_lower, partial(_ends_alike, wanted))
+    close = difflib.get_close_matches(wanted, candidates, n=1, cutoff=likeness)
     return by_lower[close[0]] if close else None
+
+
+def _ends_alike(one: str, other: str) -> int:
+    """How many characters are the same at the beginning and at the end: quickly compared, unlike all of them."""
+    same = os.path.commonprefix  # characters are meant
+    return len(same((one, other))) + len(same((one[::-1], other[::-1])))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from functools import cached_property, lru_cache, wraps
-from typing import Any, Literal, TypeAlias, TypeVar
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -26,7 +25,6 @@ from .values.access import highest_role
 from .values.reading import zone
 
 Origin: TypeAlias = Literal["code", "api"]
-T = TypeVar("T")
 
 
 class JobState(StrEnum):
@@ -357,19 +355,18 @@ _MANY = 100
 _CACHED_WITH_MANY = 16
 
 
-def _cached(read: Callable[[str, str], T]) -> Callable[[str, str], T]:
-    usual, with_many = lru_cache(maxsize=_CACHED)(read), lru_cache(maxsize=_CACHED_WITH_MANY)(read)
-
-    @wraps(read)
-    def found(declared: str, overrides: str) -> T:
-        containers = sum(text.count(bracket) for text in (declared, overrides) for bracket in "[{")
-        return (usual if containers <= _MANY else with_many)(declared, overrides)
-
-    return found
+@lru_cache(maxsize=_CACHED)
+def _has_many(declared: str, overrides: str) -> bool:
+    """Whether it has many lists and objects."""
+    return sum(text.count(bracket) for text in (declared, overrides) for bracket in "[{") > _MANY
 
 
-@_cached
 def effective_spec(declared: str, overrides: str) -> JobSpec:
+    """The specification of a job in force: as declared, with the operators' overrides on top."""
+    return (_with_many if _has_many(declared, overrides) else _usual)(declared, overrides)
+
+
+def _effective_spec(declared: str, overrides: str) -> JobSpec:
     stated, edited = msgspec.json.decode(declared), msgspec.json.decode(overrides)
     fields = stated | edited
     if "secret" in edited:  # operators add secrets to those of the code, whatever a later release declares
@@ -382,18 +379,22 @@ def effective_spec(declared: str, overrides: str) -> JobSpec:
         raise InvalidValue("job", str(error), "fields of a job specification") from error
 
 
-@_cached
+_usual = lru_cache(maxsize=_CACHED)(_effective_spec)
+_with_many = lru_cache(maxsize=_CACHED_WITH_MANY)(_effective_spec)
+
+
+@lru_cache(maxsize=_CACHED)
 def _zoned_trigger(declared: str, overrides: str) -> Trigger | None:
     spec = effective_spec(declared, overrides)
     return None if spec.trigger is None else decode_trigger(spec.trigger).with_zone(zone("tz", spec.tz))
 
 
-@_cached
+@lru_cache(maxsize=_CACHED)
 def _hours(declared: str, overrides: str) -> Hours | None:
     hours = effective_spec(declared, overrides).hours
     return None if hours is None else hours_of(hours)
 
 
-@_cached
+@lru_cache(maxsize=_CACHED)
 def _policy(declared: str, overrides: str) -> str:
     return encode_policy(effective_spec(declared, overrides).run_policy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import pickle
 from datetime import timedelta
 
@@ -20,6 +21,7 @@ from mainspring.model.errors import (
     NonRetryable,
     RetryAfter,
     SchemaMismatch,
+    nearest,
 )
 from mainspring.stores.mongo.connection.errors import translated
 
@@ -78,6 +80,23 @@ def test_not_found_suggests_the_nearest_name():
     assert str(HandlerNotFound("zzz", ["crawl"])) == "no handler named 'zzz'"
     assert str(ExecutionNotFound("42")) == "no execution with id '42'"
     assert isinstance(JobNotFound("x"), LookupError)
+
+
+@pytest.mark.req("SEC-2")
+def test_the_nearest_of_many_long_names_is_found_by_few_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [f"{'a' * 90}{number:09}" for number in range(1_000)]
+    compared = 0
+    ratio = difflib.SequenceMatcher.ratio
+
+    def counted(self: difflib.SequenceMatcher[str]) -> float:
+        nonlocal compared
+        compared += 1
+        return ratio(self)
+
+    monkeypatch.setattr(difflib.SequenceMatcher, "ratio", counted)
+    assert nearest(f"{'a' * 90}000000777x", known) == known[777]
+    assert nearest(f"{'a' * 90}OOO000777", known) == known[777]
+    assert compared < 20
 
 
 @pytest.mark.req("EXE-1")

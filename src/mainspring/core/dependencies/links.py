@@ -24,7 +24,7 @@ from ...model.errors import InvalidValue, StoreUnavailable, nearest
 from ...model.events import Trouble
 from ...model.job import Job, JobSpec, effective_spec, encode_spec
 from ...model.store.entries import Entry, EntryWrite
-from ...model.store.messages import JobWrite
+from ...model.store.messages import JobQuery, JobWrite
 from ...model.time.instants import SECOND, Micros
 from ..declaring.dependency_options import find_cycle, refuse_cycle
 from ..loops import Emit, trouble
@@ -225,7 +225,7 @@ class Dependents:
         return InvalidValue("after", name, "names of jobs that exist", remedy)
 
     async def _nearest(self, name: str, declared: Iterable[str] = (), but: Iterable[str] = ()) -> str | None:
-        stored = [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)]
+        stored = (await self._store.find_jobs(JobQuery(limit=SUGGESTED_FROM), 1)).names
         return nearest(name, {*stored, *declared}.difference(but))
 
 

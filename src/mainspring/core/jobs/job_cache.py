@@ -9,7 +9,7 @@ import msgspec
 from ...model.calendars.calendar import Calendar
 from ...model.errors import JobNotFound
 from ...model.job import Job, JobSpec, Origin, encode_spec
-from ...model.store.messages import JobWrite
+from ...model.store.messages import JobQuery, JobWrite
 from ...model.time.instants import Micros
 from ...model.values.access import Role
 from ...model.values.ids import Chance, random_id
@@ -131,7 +131,7 @@ class JobCache:
         found = await self._store.jobs([name]) if is_identifier(name) else []
         if not found:
             self.forget([name] if isinstance(name, str) else [])
-            raise JobNotFound(name, [job.name for job in await self._store.jobs_after("", SUGGESTED_FROM)])
+            raise JobNotFound(name, (await self._store.find_jobs(JobQuery(limit=SUGGESTED_FROM), 1)).names)
         self._drop_old()
         self._cached.pop(name, None)
         self._cached[name] = (found[0], self._clock.monotonic())
