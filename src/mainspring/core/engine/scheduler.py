@@ -30,6 +30,10 @@ FIRST_BATCH = 100
 """Jobs written at once: few to begin with, so that the first of many start soon, and then twice as many each time, so
 that the last do not wait for many commits."""
 AT_ONCE = 2
+FEW = 50
+"""Jobs and executions computed before other tasks get a turn."""
+LARGE = 16 * 1024
+"""Characters of a specification that may take milliseconds to decode."""
 LOST_PAUSE = 0.25
 """Seconds after which ticks that other schedulers were making are checked again: those may have failed."""
 RETRY_PAUSE = 60.0
@@ -109,15 +113,16 @@ class Scheduler:
         calendars = await self._calendars.of(jobs)
         async with asyncio.TaskGroup() as group:
             for batch in _batches(self._with_calendars(jobs, calendars)):
-                made = self._made(batch, now, calendars)
+                made = await self._made(batch, now, calendars)
                 await writing.room.acquire()
                 group.create_task(self._write(made, now, writing), name="mainspring-ticks")
         if writing.errors:
             raise writing.errors[0]
         return writing.lost
 
-    def _made(self, jobs: list[Job], now: Micros, calendars: Mapping[str, Calendar]) -> list[_Made]:
-        """The write of each job, and the event to emit if its hours are closed."""
+    async def _made(self, jobs: list[Job], now: Micros, calendars: Mapping[str, Calendar]) -> list[_Made]:
+        """The write of each job, and the event to emit if its hours are closed. Other tasks get a turn in between, at
+        once after jobs that took long."""
 
         def one(job: Job) -> _Made:
             write = ticks.materialise(job, now, self._chance, calendars)
@@ -125,7 +130,14 @@ class Scheduler:
                 write = self._subscriptions.marked(job, write)
             return write, opening_hours.closed_event(job, calendars, now)
 
-        made = one_by_one("schedule", jobs, one, self._emit)
+        made, effort = list[tuple[Job, _Made]](), 0
+        for job in jobs:
+            done = one_by_one("schedule", [job], one, self._emit)
+            made += done
+            effort += 1 + sum(_effort(job, write) for _, (write, _) in done)
+            if effort > FEW:
+                await asyncio.sleep(0)
+                effort = 0
         readable = {job.id for job, _ in made}
         self._leave_for_later([job for job in jobs if job.id not in readable])
         return [each for _, each in made]
@@ -184,6 +196,12 @@ class Scheduler:
 def _supersedes(execution: ExecutionRow, now: Micros) -> bool:
     """Whether what runs has to make way for it: not for the record of a missed tick, and not before it is due."""
     return not execution.state.final and execution.due <= now and execution.rules.overlap == "cancel_running"
+
+
+def _effort(job: Job, write: JobWrite) -> int:
+    """How many executions can be computed in about the same time."""
+    is_heavy = job.spec.hours is not None or len(job.declared) + len(job.overrides) > LARGE
+    return FEW if is_heavy else len(write.executions)
 
 
 def _batches(jobs: list[Job]) -> Iterator[list[Job]]:
