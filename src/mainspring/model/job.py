@@ -6,7 +6,7 @@ import hashlib
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from .values.access import highest_role
 from .values.reading import zone
 
 Origin: TypeAlias = Literal["code", "api"]
+T = TypeVar("T")
 
 
 class JobState(StrEnum):
@@ -141,6 +142,13 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+class _kept_if_small(cached_property[T]):
+    """A store, a cache or a list may hold many jobs whose specifications have many values."""
+
+    def __get__(self, job: Any, owner: Any = None) -> T:  # type: ignore[override]  # never asked of the class
+        return self.func(job) if _has_many(job.declared, job.overrides) else super().__get__(job, owner)
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One job row. `id` is the incarnation: a job that is deleted and created again gets a new one.
 
@@ -168,7 +176,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     created: Micros = 0
     updated: Micros = 0
 
-    @cached_property
+    @_kept_if_small
     def spec(self) -> JobSpec:
         """The specification in force: declared, with the operators' overrides on top."""
         return effective_spec(self.declared, self.overrides)

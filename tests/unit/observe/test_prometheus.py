@@ -26,11 +26,11 @@ from mainspring.testing import FakeClock
 Named = dict[str, set[float]]
 
 
-def samples(jobs: Sequence[JobReading], metric: str, job: str, label: str) -> Named:
+async def samples(jobs: Sequence[JobReading], metric: str, job: str, label: str) -> Named:
     """What the page says under this name of this job, by one of its labels."""
     counts = ProcessCounts(10)
     counts.know([each.job.name for each in jobs])
-    text = page(Reading(jobs=tuple(jobs), left_out=0, at=0), counts, "1", {}).decode()
+    text = (await page(Reading(jobs=tuple(jobs), left_out=0, at=0), counts, "1", {})).decode()
     named: Named = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -71,10 +71,10 @@ BY_HAND = "enqueue manual api retry"
         ("job_skips_total", "reason", "later", zeros("overlap dependency_failed paused disabled")),
     ],
 )
-def test_every_combination_that_a_job_can_come_to_is_there_at_0(
+async def test_every_combination_that_a_job_can_come_to_is_there_at_0(
     metric: str, label: str, job: str, named: Named
 ) -> None:
-    assert samples(JOBS, metric, job, label) == named
+    assert await samples(JOBS, metric, job, label) == named
 
 
 @pytest.mark.req("OBS-4")
@@ -109,13 +109,13 @@ async def test_a_long_queue_of_executions_that_are_due_later_is_left_out(monkeyp
 
 
 @pytest.mark.req("OBS-4")
-def test_what_nobody_looked_at_is_left_out_and_not_0() -> None:
+async def test_what_nobody_looked_at_is_left_out_and_not_0() -> None:
     unread = msgspec.structs.replace(described("unread"), waiting_read=False)
     jobs = (described("idle"), unread)
     oldest = "job_oldest_waiting_timestamp_seconds"
-    assert samples(jobs, oldest, "idle", "job_name") == {"idle": {0.0}}
-    assert samples(jobs, oldest, "unread", "job_name") == {}
-    assert samples(jobs, "job_last_success_timestamp_seconds", "unread", "job_name") == {"unread": {0.0}}
+    assert await samples(jobs, oldest, "idle", "job_name") == {"idle": {0.0}}
+    assert await samples(jobs, oldest, "unread", "job_name") == {}
+    assert await samples(jobs, "job_last_success_timestamp_seconds", "unread", "job_name") == {"unread": {0.0}}
 
 
 @pytest.mark.req("OBS-4")
@@ -139,8 +139,8 @@ def test_many_events_count_as_each_would_alone() -> None:
 
 
 @pytest.mark.req("OBS-4", "QUE-1")
-def test_large_numbers_of_queues_are_exact() -> None:
+async def test_large_numbers_of_queues_are_exact() -> None:
     views = [(QueueView(name="mail", ready=1_234_567, oldest=2_345_678.5), 0)]
-    text = page(Reading(jobs=(), left_out=0, at=0), ProcessCounts(1), "1", {}, views).decode()
+    text = (await page(Reading(jobs=(), left_out=0, at=0), ProcessCounts(1), "1", {}, views)).decode()
     assert 'mainspring_queue_ready{queue="mail"} 1234567\n' in text
     assert 'mainspring_queue_oldest_seconds{queue="mail"} 2345678.5\n' in text
