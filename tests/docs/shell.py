@@ -37,13 +37,14 @@ channel.connect({address!r})
 request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
 socket.send_fds(channel, [len(request).to_bytes(4, "big")], [0, 1, 2])
 channel.sendall(request)
-child = int(channel.recv(20))
+answers = channel.makefile()
+child = int(answers.readline())
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda number, _: os.kill(child, number))
 if "MAINSPRING_TEST_PID_FILE" in os.environ:
     with open(os.environ["MAINSPRING_TEST_PID_FILE"], "w") as file:
         file.write(str(child))
-sys.exit(int(channel.recv(20) or 255))
+sys.exit(int(answers.readline() or 255))
 """
 
 
@@ -229,10 +230,10 @@ def _one(channel: socket.socket) -> None:
     if child:
         for each in files:
             os.close(each)
-        channel.send(str(child).encode())
+        channel.send(f"{child}\n".encode())
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         with suppress(OSError):
-            channel.send(str(code if code >= 0 else 128 - code).encode())
+            channel.send(f"{code if code >= 0 else 128 - code}\n".encode())
         os._exit(0)
     channel.close()
     _become(*json.loads(body), files)
