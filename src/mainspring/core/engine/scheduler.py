@@ -29,6 +29,8 @@ FIRST_PAGE, PAGE = 100, 1_000
 FIRST_BATCH = 100
 """Jobs written at once: few to begin with, so that the first of many start soon, and then twice as many each time, so
 that the last do not wait for many commits."""
+MOST_CHARACTERS = 512 * 1024
+"""Of the specifications of jobs that are written at once, together."""
 AT_ONCE = 2
 FEW = 50
 """Jobs and executions computed before other tasks get a turn."""
@@ -205,7 +207,12 @@ def _effort(job: Job, write: JobWrite) -> int:
 
 
 def _batches(jobs: list[Job]) -> Iterator[list[Job]]:
-    start, size = 0, FIRST_BATCH
-    while start < len(jobs):
-        yield jobs[start : start + size]
-        start, size = start + size, size * 2
+    size, batch, characters = FIRST_BATCH, list[Job](), 0
+    for job in jobs:
+        characters += len(job.declared) + len(job.overrides)
+        if batch and (len(batch) == size or characters > MOST_CHARACTERS):
+            yield batch
+            size, batch, characters = size * 2, [], len(job.declared) + len(job.overrides)
+        batch.append(job)
+    if batch:
+        yield batch

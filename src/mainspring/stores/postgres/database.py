@@ -93,7 +93,7 @@ class Database:
         return found[0][0] if found else None
 
     async def executions(self, name: str, *values: Any) -> list[ExecutionRow]:
-        return executions(await self.value(name, *values, repeat=True))
+        return await executions(await self.value(name, *values, repeat=True))
 
     async def query(self, text: str, values: Sequence[Any], *, repeat: bool = False, patient: bool = True) -> list[Row]:
         """`repeat`: the statement may run twice, because it reads, or recognises rows it has inserted. Without

@@ -29,6 +29,10 @@ CHECK_INTERVAL = 0.25
 reports it only once, while earlier input may still be unread: a statement that waits for more would never end."""
 LARGE = 256 * 1024
 """libpq never shrinks its buffers: a connection that has carried a larger text than this is not kept for long."""
+ROWS = 20
+"""Rows that are loaded at once, which may be a few megabytes."""
+STEP = 0.005
+"""Seconds of loading after which other tasks get a turn."""
 _FAILED = (ExecStatus.FATAL_ERROR, ExecStatus.BAD_RESPONSE, ExecStatus.EMPTY_QUERY)
 
 
@@ -83,7 +87,12 @@ class Wire:
         if not result.ntuples:
             return []
         self._transformer.set_pgresult(result)
-        rows = self._transformer.load_rows(0, result.ntuples, tuple)
+        rows, began = list[Row](), self._loop.time()
+        for first in range(0, result.ntuples, ROWS):
+            rows += self._transformer.load_rows(first, min(first + ROWS, result.ntuples), tuple)
+            if self._loop.time() - began > STEP:
+                await asyncio.sleep(0)
+                began = self._loop.time()
         if any(isinstance(value, str) and len(value) > LARGE for value in rows[0]):
             self.swollen, self._results = True, []
             self._transformer.set_pgresult(None)

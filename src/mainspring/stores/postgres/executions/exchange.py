@@ -78,7 +78,7 @@ async def _exchange(
 ) -> tuple[Exchanged, str | None, bool]:
     row = await db.row(statement, *settled, *_terms(claim))
     done, freed, taken, blocked, count, alone, next_due, now, stopped = row
-    claimed = tuple(executions(taken))
+    claimed = tuple(await executions(taken))
     answer = Exchanged(
         claimed=claimed,
         blocked=tuple(Blocked(row, holder) for row, holder in _decode_blocked(f"[{blocked}]")) if blocked else (),

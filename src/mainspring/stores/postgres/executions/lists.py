@@ -27,7 +27,7 @@ from ...common.newest_runs import FURTHER
 from ..database import Database
 from ..statements import in_schema, sql
 from .literals import numbers
-from .rows import as_json, executions, is_id
+from .rows import as_json, executions_of, is_id
 from .searches import Search, Values, leading_filter, order_of, searches
 
 SCATTERED = 4
@@ -62,9 +62,9 @@ async def find(db: Database, query: ExecutionQuery) -> list[ExecutionRow]:
             SELECT id FROM ({_union(found, order, most)}) x ORDER BY id {order}
             OFFSET {values.add(query.offset, "bigint")} LIMIT {values.add(query.limit, "bigint")}
         ), {_FOUND}
-        SELECT string_agg(mainspring.labelled(text, id), ',' ORDER BY id {order}) FROM found
+        SELECT mainspring.labelled(text, id) FROM found ORDER BY id {order}
     """
-    return executions((await db.query(in_schema(text, db.schema), values.given, repeat=True))[0][0])
+    return await executions_of(row for (row,) in await db.query(in_schema(text, db.schema), values.given, repeat=True))
 
 
 async def search(db: Database, query: ExecutionQuery, budget: int) -> ExecutionsFound:
@@ -86,11 +86,11 @@ async def search(db: Database, query: ExecutionQuery, budget: int) -> Executions
             WHERE s.id IS NULL OR x.id {sign} s.id ORDER BY x.id {order}
             OFFSET {values.add(query.offset, "bigint")} LIMIT {values.add(query.limit, "bigint")}
         ), {_FOUND}
-        SELECT (SELECT string_agg(mainspring.labelled(text, id), ',' ORDER BY id {order}) FROM found),
-            (SELECT s.id::text FROM stop s)
+        SELECT mainspring.labelled(f.text, f.id), s.id::text
+        FROM stop s LEFT JOIN found f ON true ORDER BY f.id {order}
     """
-    [(page, stop)] = await db.query(in_schema(text, db.schema), values.given, repeat=True)
-    rows = executions(page)
+    page = await db.query(in_schema(text, db.schema), values.given, repeat=True)
+    rows, stop = await executions_of(row for row, _ in page if row is not None), page[0][1]
     return ExecutionsFound(rows, stop if len(rows) < query.limit else None)
 
 
