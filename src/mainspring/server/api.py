@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import FastAPI
@@ -67,6 +68,7 @@ def create_api(app: Application) -> FastAPI:
     api.state.limits, api.state.streams = limits, Streams(limits.streams, limits.streams_of_one)
     api.state.strangers_bytes = StrangersBytes(limits.strangers_bytes)
     api.state.waits = Room("waits", limits.waits, limits.waits_of_one)
+    api.state.large_bodies = asyncio.Lock()
     if app.settings.dashboard:
         prepare_dashboard(api)
     errors.install(api)

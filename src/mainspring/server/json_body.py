@@ -22,9 +22,12 @@ class JsonRequest(Request):
     async def json(self) -> Any:
         try:
             body = await self.body()
-            found = read_json("body", body)
-            if len(body) > LARGE:
-                await asyncio.sleep(0)  # what is made of it is a step of its own
+            if len(body) <= LARGE:
+                return read_json("body", body)
+            turns: asyncio.Lock = self.app.state.large_bodies
+            async with turns:
+                found = read_json("body", body)
+                await asyncio.sleep(0)  # what is made of it is a step of its own, and so is the next one of many
             return found
         except msgspec.DecodeError as error:
             raise JSONDecodeError(str(error), "", 0) from None

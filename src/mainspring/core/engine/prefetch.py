@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 
 from ...model.execution import ExecutionRow
 
@@ -10,6 +11,8 @@ HORIZON = 0.02
 """Seconds until the last prefetched execution should have begun."""
 PER_SLOT = 40
 MOST = 400
+MOST_CHARACTERS = 4 * 1024 * 1024
+"""Of the parameters of prefetched executions, together."""
 STALE = 0.25
 """Seconds after which a prefetched execution that has not begun is handed back: the estimate was wrong."""
 _FORGET = 0.9
@@ -78,7 +81,7 @@ class Prefetched:
 
 class DurationEstimate:
     """How long a handler takes here, and so how many executions to prefetch. The estimate follows a slow handler at
-    once, and forgets it slowly.
+    once, and forgets it slowly. Of executions with large parameters few are prefetched.
 
     >>> estimate = DurationEstimate()
     >>> estimate.prefetch(slots=10)
@@ -86,6 +89,9 @@ class DurationEstimate:
     >>> estimate.add(0.0001)
     >>> estimate.prefetch(slots=10)
     400
+    >>> estimate.claimed([262_144])
+    >>> estimate.prefetch(slots=10)
+    16
     >>> estimate.add(5.0)
     >>> estimate.prefetch(slots=10)
     0
@@ -94,6 +100,11 @@ class DurationEstimate:
     def __init__(self) -> None:
         self._typical = HORIZON * MOST
         self._known = False
+        self._size = 1.0
+
+    def claimed(self, sizes: Iterable[int]) -> None:
+        """The lengths of the parameters of some executions."""
+        self._size = max(self._size * _FORGET, *sizes, 1.0)
 
     def add(self, seconds: float) -> None:
         """A handler took this long."""
@@ -105,7 +116,7 @@ class DurationEstimate:
 
     def prefetch(self, slots: int) -> int:
         """How many executions to hold beyond the slots."""
-        most = min(slots * PER_SLOT, MOST)
+        most = min(slots * PER_SLOT, MOST, int(MOST_CHARACTERS / self._size))
         soon = HORIZON * slots
         return most if self._typical * most <= soon else int(soon / self._typical)
 

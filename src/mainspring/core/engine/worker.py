@@ -274,6 +274,7 @@ class Worker:
     async def _take(self, reply: Exchanged, sent: float) -> None:
         """The leases of what was claimed run from `sent` at the earliest."""
         was_idle = not self._held
+        self._estimate.claimed(len(each.params) for each in reply.claimed)
         await self.put_backs.look_again(reply.claimed)
         for execution in of_stopped_jobs(reply) if reply.stopped else reply.claimed:
             self._accept(execution, sent)
