@@ -40,6 +40,8 @@ STOPPING_POLL = 0.5
 STEPS_AT_ONCE = 20
 """Steps of one backfill in a row before the others get their turn."""
 BATCH = 500
+FEW = 100
+"""Executions computed before other tasks get a turn."""
 ALIVE = 1_000
 PLANNING_PATIENCE = 600.0
 """Seconds after which the process that was planning a backfill is considered dead."""
@@ -208,7 +210,9 @@ async def _hand_out(
     rows = []
     starts = iter(rules.due_times(record, now, len(windows)))
     last_due = None
-    for position, window in windows.items():
+    for number, (position, window) in enumerate(windows.items()):
+        if number % FEW == FEW - 1:
+            await asyncio.sleep(0)
         reason, by = taken.get(window, (None, None))
         if reason is None or by == rules.child_id(record.id, position):  # started by a step whose record write was lost
             last_due = next(starts)
@@ -261,7 +265,8 @@ async def _stop(store: Store, record: BackfillRow, now: Micros, emit: Emit) -> b
     last = min(record.total, record.position + record.concurrency)
     positions = range(record.position, last)
     if positions:
-        await store.add([_never(record, position, now) for position in positions])
+        for first in range(0, len(positions), FEW):
+            await store.add([_never(record, position, now) for position in positions[first : first + FEW]])
     alive = await _children(store, record)
     if unasked := [each for each in alive if each.cancel_requested is None]:
         await cancel_all(store, unasked, record.reason or "cancelled", emit)
